@@ -7,16 +7,18 @@ READY := $(VENV)/.ready
 DEV := $(VENV)/.dev
 PEERS := $(VENV)/.peers
 ROOT := $(CURDIR)
+# Processes that run tests: one more than two cores, since some wait for clusters.
+JOBS ?= 3
 SWEEP := examples/calibration
 
 .PHONY: run console test test-rest test-all mutants soak system check bench docs format clean
 
 run: $(READY)  ## plan the calibration sweep, run it on this machine, show results and decision; again: only what is missing
-	@cd $(SWEEP) && "$(ROOT)/$(BIN)/scalable" plan --sweep calibration
+	@cd $(SWEEP) && "$(ROOT)/$(BIN)/scalable" plan calibration
 	@echo
-	@cd $(SWEEP) && "$(ROOT)/$(BIN)/scalable" run --sweep calibration
+	@cd $(SWEEP) && "$(ROOT)/$(BIN)/scalable" run calibration
 	@echo
-	@echo "  this was  scalable plan  and  scalable run --sweep calibration  in $(SWEEP)"
+	@echo "  this was  scalable plan  and  scalable run calibration  in $(SWEEP)"
 	@echo "  see it:   make console    the same in the browser, also while it runs"
 	@echo "  more:     $(BIN)/scalable --help"
 
@@ -24,13 +26,13 @@ console: $(READY)  ## the page on which runs of that sweep are seen, live or lat
 	@cd $(SWEEP) && "$(ROOT)/$(BIN)/scalable" console
 
 test: $(DEV) system  ## all unit tests, and one way through each capability; minutes
-	@$(BIN)/python -m pytest -n 2 -q -m 'unit or journey'
+	@$(BIN)/python -m pytest -n $(JOBS) -q -m 'unit or journey'
 
 test-rest: $(DEV) system  ## the tests with real processes, clusters and programs that make test leaves out
-	@$(BIN)/python -m pytest -n 2 -q -m 'not unit and not journey'
+	@$(BIN)/python -m pytest -n $(JOBS) -q -m 'not unit and not journey'
 
 test-all: $(DEV) system  ## everything: also 10,000 generated traces, 50 kills of a sweep, a real MLflow and Airflow
-	@SCALABLE_LONG=1 SCALABLE_TRACES=10000 SCALABLE_KILLS=50 $(BIN)/python -m pytest -n 2 -q
+	@SCALABLE_LONG=1 SCALABLE_TRACES=10000 SCALABLE_KILLS=50 $(BIN)/python -m pytest -n $(JOBS) -q
 
 mutants: $(DEV)  ## plant 30 defects, one at a time, and see which tests catch them; an hour
 	@$(BIN)/python -m tests.tools.mutants --journeys

@@ -1,6 +1,6 @@
 """Provokes every alert while a real Prometheus and Alertmanager watch, and prints how, and how long it took.
 
-``python -m benchmarks.alerts`` writes benchmarks/results/alerts.json. The rules are those that ``scalable deploy
+``python -m benchmarks.alerts`` writes benchmarks/results/alerts.json. The rules are those that ``scalable admin deploy
 prometheus`` writes, in a hundredth of their time; a second is up to the times at which Prometheus looks.
 """
 

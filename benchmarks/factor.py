@@ -72,7 +72,7 @@ def cells(manifest: Path, sweep: str) -> list[tuple[Row, Configuration]]:
     from scalable.sweeps.compiling import compiled
 
     made = compiled(load_file(manifest, env={}, target="local").manifest, sweep, {})
-    return [([at.variant, at.asset, at.fold, at.cost_bps], work.configuration) for work, at in made.cells]
+    return [([*at.variant, *at.block, *at.averaged], work.configuration) for work, at in made.cells]
 
 
 def ours(manifest: Path, sweep: str) -> Iterator[Row]:
@@ -83,7 +83,7 @@ def ours(manifest: Path, sweep: str) -> Iterator[Row]:
     assert outcome.complete, outcome.why()
     with session.open_store() as store:
         for row in store.rows():
-            yield [row.variant, row.asset, row.fold, row.cost_bps, row.metrics]
+            yield [*row.axes.values(), row.metrics]
 
 
 def naive(manifest: Path, sweep: str, *parts: int) -> Iterator[Row]:

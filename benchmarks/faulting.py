@@ -61,4 +61,12 @@ def write(name: str, rows: list[dict[str, Any]], **versions: str) -> None:
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / name
     file.write_text(json.dumps({**facts, "faults": rows}, indent=2) + "\n")
+    lines = [f"| {row['fault']} | {row['sees']} | {shown(row['seconds'])} |" for row in rows]
+    file.with_suffix(".md").write_text(
+        "\n".join(["| fault | what you see | seconds |", "|---|---|---|", *lines]) + "\n"
+    )
     print(f"written to {file.relative_to(RESULTS.parent.parent)}")
+
+
+def shown(seconds: float | None) -> str:
+    return f"{seconds:.1f}" if seconds is not None else "–"

@@ -91,14 +91,15 @@ def swept(folder: Path, kube: Namespace, number: int) -> dict[str, Any]:
         assert outcome.complete, outcome.why()
         eventually(lambda: not kube.nodes(POOL), lambda: "nodes to go", WITHIN_S)
     planned = [Moment(when, nodes, 0, 0) for when, nodes in plan.timeline]
+    paid_s = seen.paid_s(PROVISION_S)
     facts = {
         "first node (s)": (first(planned), first(seen.moments)),
         "first worker runs (s)": (plan.ready_s, next(one.at for one in seen.moments if one.running)),
         "last row (s)": (plan.total_s, took),
         "last node gone (s)": (plan.over_s, seen.moments[-1].at),
         "most nodes": (plan.nodes_peak, seen.most("nodes")),
-        "node-seconds paid": (plan.node_hours * 3600, seen.node_seconds),
-        "EUR": (float(plan.cost.amount) if plan.cost else 0.0, seen.node_seconds / 3600 * PRICE),
+        "node-seconds paid": (plan.node_hours * 3600, paid_s),
+        "EUR": (float(plan.cost.amount) if plan.cost else 0.0, paid_s / 3600 * PRICE),
     }
     show(facts, planned, seen.moments)
     return {

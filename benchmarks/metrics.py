@@ -107,9 +107,9 @@ async def come(driver: Driver) -> None:
 
     from scalable.cluster.workers import Member
     from scalable.session.driver.attempts import LiveAttempt
-    from scalable.worker.measures import NAME, Measures
+    from scalable.worker.measures import NAME, WorkerMeasures
 
-    told = Measures().told()
+    told = WorkerMeasures().reading()
     real = next(iter(driver.cluster.members.values()))
     known = driver.cluster.scheduler.workers[real.address].metrics
     for at in range(MADE_UP):

@@ -125,7 +125,7 @@ def money_used_up() -> float:
     """From the moment the budget is over until nothing runs and no worker is left to be paid."""
     from scalable.quantities import Money
 
-    with opened(target={"cpu_price": "36 EUR/h"}, **PATIENT) as session:
+    with opened(target={"cpu_price": "36 EUR/h"}, budget={"monthly": "1000 EUR"}, **PATIENT) as session:
         state = session.live().engine.state
         ends = work(session, 10 * RUNS)
         wait(lambda: done(ends) >= 4 and state.spending.per_hour, "the first runs end and are paid for")
@@ -172,10 +172,10 @@ class Operation:
 SLURM, KUBERNETES = "tests/system/slurm/test_losses.py", "tests/system/kubernetes/test_losses.py"
 OPERATIONS = {
     "a bad sizing is rolled back": Operation(
-        "scalable rollback", 600.0, rolled_back, ("tests/live/session/test_rollback.py",)
+        "scalable ops rollback", 600.0, rolled_back, ("tests/live/session/test_rollback.py",)
     ),
     "a worker that was asked for never comes": Operation(
-        "scalable kill WORKER", 300.0, worker_never_came,
+        "scalable ops kill WORKER", 300.0, worker_never_came,
         ("tests/live/session/test_giving_up.py", "tests/unit/engine/test_scaling.py"),
     ),
     "a node is lost": Operation(
@@ -189,7 +189,7 @@ OPERATIONS = {
     "the money is used up": Operation(  # immediate; killing takes less than a minute
         "automatic", 60.0, money_used_up, ("tests/live/session/test_budget.py", "tests/live/session/test_costs.py"),
     ),
-    "paused at once and resumed": Operation("scalable pause --now, scalable resume", 600.0, paused_and_resumed),
+    "paused at once and resumed": Operation("scalable ops pause --now, scalable ops resume", 600.0, paused_and_resumed),
 }  # fmt: skip
 
 

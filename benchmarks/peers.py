@@ -1,7 +1,7 @@
 """Other systems that run functions on two worker processes, each opened the way its documentation shows.
 
 Each is a context manager that gives a function: it takes a function and its arguments, one per task, and yields
-results as they come. Ray and Parsl are optional (``pip install 'scalable[bench]'``); nothing heavy is imported at the
+results as they come. Ray and Parsl are optional (``pip install -e '.[bench]'``); nothing heavy is imported at the
 top, because worker processes import this file again.
 """
 

@@ -100,14 +100,22 @@ def engine_alone() -> dict[str, Any]:
 def decide(jobs: int, measured_s: float | None) -> float:
     """Microseconds of CPU from one end to the next start, the best of several goes."""
     from scalable.engine import Engine, Rules, WorkerKind
-    from scalable.engine.events import Job, JobFinished, StartJob, Sweep, SweepKind, SweepSubmitted, WorkerJoined
+    from scalable.engine.events import (
+        Job,
+        JobFinished,
+        StartJob,
+        SubmittedSweep,
+        SweepKind,
+        SweepSubmitted,
+        WorkerJoined,
+    )
     from scalable.planning.placement import PoolRoom
     from scalable.planning.resources import Size
     from scalable.quantities import Cpu, Memory
 
     size = Size(Cpu.of(1), Memory.of_gib(1))
     rules = Rules({"w": WorkerKind("w", "p", size.memory, maximum=2)}, {"p": PoolRoom("p", size, 2, {"w": size})})
-    sweep = Sweep("s", SweepKind.NORMAL, tuple(Job(f"s/{n}", "s", "w") for n in range(jobs)), 2)
+    sweep = SubmittedSweep("s", SweepKind.NORMAL, tuple(Job(f"s/{n}", "s", "w") for n in range(jobs)), 2)
 
     def once() -> float:
         engine = Engine(rules)

@@ -48,7 +48,7 @@ def measure() -> dict[str, Any]:
             turn = measured_apart(name)
             if "missing" in turn:
                 missing[name] = f"not measured: {turn['missing']} is not installed"
-                print(f"{name}: {missing[name]}; pip install 'scalable[bench]'", file=sys.stderr)
+                print(f"{name}: {missing[name]}; pip install -e '.[bench]'", file=sys.stderr)
                 continue
             for what, rate in turn.items():
                 seen.setdefault(name, {}).setdefault(what, []).append(rate)

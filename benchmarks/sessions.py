@@ -45,7 +45,7 @@ def opened(workers: int = WORKERS, **sections: Any) -> Iterator[ScalableSession]
 
 def submit(session: ScalableSession, function: Callable[..., Any], arguments: Sequence[Mapping[str, Any]]) -> Ends:
     """One run for each of the arguments, all of them one sweep; how each ends comes with its future."""
-    from scalable.engine.events import Job, Sweep, SweepKind
+    from scalable.engine.events import Job, SubmittedSweep, SweepKind
     from scalable.session.driver.execution import JobCall
 
     driver = session.live()
@@ -55,7 +55,7 @@ def submit(session: ScalableSession, function: Callable[..., Any], arguments: Se
 
     async def give() -> None:
         jobs = tuple(Job(job, name, TAG) for job in works)
-        futures = await driver.submit(Sweep(name, SweepKind.FREE, jobs, workers=WORKERS), works)
+        futures = await driver.submit(SubmittedSweep(name, SweepKind.FREE, jobs, workers=WORKERS), works)
         for job, future in futures.items():
             future.add_done_callback(partial(pass_on, ends[job]))
 

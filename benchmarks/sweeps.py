@@ -126,7 +126,7 @@ def figures(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for way in rounds[0]:
         turns = [turns[way] for turns in rounds]
         if "missing" in turns[0]:
-            told[way] = f"not measured: {turns[0]['missing']} is not installed; pip install 'scalable[bench]'"
+            told[way] = f"not measured: {turns[0]['missing']} is not installed; pip install -e '.[bench]'"
             continue
         for found in turns:
             assert way == "naive" or len(found["rows"]) == len(ours), (way, len(found["rows"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -25,6 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for 
 NO_CLUSTER = "no Kubernetes to test with"  # its binaries come in no package, so that this alone may be missing
 TESTS = Path(__file__).parent
 TIERS = ("unit", "live", "system")
+PART_OF_MAKE_TEST = "unit or journey"  # as the Makefile asks for it
 
 
 @pytest.hookimpl(wrapper=True)
@@ -45,6 +47,23 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if tier not in TIERS:
         raise pytest.UsageError(f"{item.nodeid} is in no tier; put it into tests/unit, tests/live or tests/system")
     item.add_marker(tier)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave unread what ``make test`` would only deselect: imports are a good part of its time."""
+    if config.option.markexpr != PART_OF_MAKE_TEST or not collection_path.is_relative_to(TESTS):
+        return None
+    files = list(collection_path.rglob("test_*.py")) if collection_path.is_dir() else [collection_path]
+    own = [file for file in files if file.match("test_*.py") and not file.is_relative_to(TESTS / "unit")]
+    if own != files or any("mark.journey" in file.read_text(encoding="utf-8") for file in files):
+        return None
+    return True
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector of garbage what stays for the whole run: modules and tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -43,10 +43,10 @@ class Parts:
     test: Table
 
 
-@stage(reads=("asset", "missing", "seed"), uses=("sklearn", "numpy"))
-def table(*, asset: str, missing: float, seed: int) -> Table:
+@stage(reads=("dataset", "missing", "seed"), uses=("sklearn", "numpy"))
+def table(*, dataset: str, missing: float, seed: int) -> Table:
     """A data set in which some of the values are missing."""
-    features, target = LOADERS[asset](return_X_y=True)
+    features, target = LOADERS[dataset](return_X_y=True)
     holes = np.random.default_rng(seed).random(features.shape) < missing
     return Table(np.where(holes, np.nan, features), target)
 
@@ -94,5 +94,5 @@ def transformed(parts: Parts, transformer: KNNImputer | StandardScaler | RobustS
 WORK = Workload(
     stages=(table, parts, filled, scaled, row),
     unit="filled",  # rows that share it are computed together, in one process
-    defaults={"missing": 0.1, "neighbours": 10},
+    defaults={"missing": 0.1, "neighbours": 10, "folds": 5, "seed": 0},
 )

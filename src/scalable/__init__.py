@@ -19,6 +19,8 @@ from scalable.exports import exports
 
 if TYPE_CHECKING:  # the names of HOMES once more, for type checkers
     # isort: off
+    from scalable import mpi as mpi
+    from scalable.axes import folds as folds, periods as periods
     from scalable.cluster.base import (
         ClusterHandle as ClusterHandle,
         DeploymentProvider as DeploymentProvider,
@@ -67,6 +69,7 @@ if TYPE_CHECKING:  # the names of HOMES once more, for type checkers
         ValueType as ValueType,
         cacheable as cacheable,
     )
+    from scalable.python_sweep import Sweep as Sweep, SweepResult as SweepResult
     from scalable.sweeps.decisions import Decision as Decision, Verdict as Verdict
     from scalable.sweeps.loading import decide as decide, results as results
     from scalable.sweeps.stages import scratch as scratch, stage as stage
@@ -77,6 +80,8 @@ if TYPE_CHECKING:  # the names of HOMES once more, for type checkers
 __version__ = "0.1.0"
 
 HOMES = {
+    "": ("mpi",),
+    "axes": ("folds", "periods"),
     "cluster.base": (
         *("ClusterHandle", "DeploymentProvider", "DeploymentSpec", "LaunchRefused", "ProviderError"),
         *("get_provider", "register_provider"),
@@ -93,6 +98,7 @@ HOMES = {
     "planning.plan": ("Plan", "plan_sweep"),
     "planning.resources": ("CostEstimate", "ResourceRequest", "ScalePlan"),
     "planning.site": ("Machine", "Site"),
+    "python_sweep": ("Sweep", "SweepResult"),
     "quantities": ("Cpu", "Duration", "Memory", "Money", "Price"),
     "session.session": ("ScalableSession",),
     "session.driver.tasks": ("TaskError",),

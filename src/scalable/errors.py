@@ -10,22 +10,24 @@ class ScalableError(Exception):
 class QuantityError(ScalableError, ValueError):
     """A size, amount or time that cannot be read, or two that cannot be combined.
 
-    ``at`` leads from the value that was checked to the part of it that is wrong; ``others`` were found with it.
+    ``at`` leads from the value that was checked to the part of it that is wrong; ``code`` names the finding that is
+    made of it; ``others`` were found with it.
     """
 
-    def __init__(self, message: str, remedy: str = "", at: tuple[str | int, ...] = ()) -> None:
+    def __init__(self, message: str, remedy: str = "", at: tuple[str | int, ...] = (), code: str = "bad-value") -> None:
         super().__init__(f"{message}; {remedy}" if remedy else message)
         self.message = message
         self.remedy = remedy
         self.at = at
+        self.code = code
         self.others: list[QuantityError] = []
 
     @classmethod
-    def raise_all(cls, found: list[QuantityError]) -> None:
+    def raise_all(cls, errors: list[QuantityError]) -> None:
         """Raise the first of several, if there is any, with the others attached."""
-        if found:
-            found[0].others = found[1:]
-            raise found[0]
+        if errors:
+            errors[0].others = errors[1:]
+            raise errors[0]
 
 
 class PlanningError(ScalableError, ValueError):

@@ -15,14 +15,18 @@ from typing import Any
 def exports(
     package: str, homes: Mapping[str, tuple[str, ...]]
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__all__``, ``__getattr__`` and ``__dir__`` for a package whose names live in these modules of it."""
+    """Return ``__all__``, ``__getattr__`` and ``__dir__`` for a package whose names live in these modules of it.
+
+    Names of the module ``""`` are modules themselves.
+    """
     home_of = {name: home for home, names in homes.items() for name in names}
     public = sorted(home_of)
 
     def import_name(name: str) -> Any:
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{home_of[name]}"), name)
+        home = home_of[name]
+        value = getattr(import_module(f"{package}.{home}"), name) if home else import_module(f"{package}.{name}")
         setattr(sys.modules[package], name, value)  # the next time it is found without this
         return value
 

@@ -14,7 +14,7 @@ WIDEST = 160  # a longer source line is cut in messages
 
 
 class Severity(StrEnum):
-    """How much a finding matters, the mildest first."""
+    """The weight of a finding, the mildest first."""
 
     OK = "ok"  # was checked and is good; the others say that something is not
     NOTE = "note"  # works as asked and could be better; nothing is lost by ignoring it
@@ -71,7 +71,7 @@ class Finding:
 
     @property
     def statement(self) -> str:
-        """Where and what, without the remedy."""
+        """The place and the message, without the remedy."""
         spot = f"{self.place.file}:{self.place.line}:{self.place.column}  " if self.place.line else ""
         # In a manifest, a key such as ``store`` may be a word of the message too; elsewhere the message names it.
         named = f"'{self.path}'" if self.place.line else self.path
@@ -80,7 +80,7 @@ class Finding:
 
     @property
     def advice(self) -> str:
-        """What and what to do, where the reader sees what it is about."""
+        """The message and the remedy, for readers who see what it is about."""
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
 
     def __str__(self) -> str:

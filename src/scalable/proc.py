@@ -1,4 +1,4 @@
-"""What Linux knows of processes, seen from outside: memory, CPU, state, descendants; and how to end all of them.
+"""Processes as Linux shows them from outside: memory, CPU, state, descendants; and how to end all of them.
 
 ``end_tree`` first stops every process it finds, so that none can fork away while it looks, then kills them all. What
 has left the tree (a daemon whose parents have ended) is found by an environment variable that only the tree's
@@ -8,6 +8,7 @@ processes have. A process is always meant by its number together with its start,
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from io import FileIO
 from pathlib import Path
+from typing import NamedTuple
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -23,6 +25,7 @@ STOP_WITHIN_S = 2.0  # to stop all of a tree; then it is killed as far as it is 
 AT_REST_S = 0.1  # how long a process may be busy in the kernel (a vfork, a disk) before it counts as stopped
 END_WITHIN_S = 10.0  # until none of those killed is alive; freeing much memory takes seconds
 POLL_S = 0.002
+RESET_PEAK = "5"  # what /proc/self/clear_refs takes to reset the highest resident size, see proc(5)
 STATES = {
     "R": "running",
     "S": "waiting",
@@ -58,7 +61,7 @@ class Process:
 
 
 def look(pid: int) -> Process | None:
-    """The process with this number, nothing if there is none. Zombies are still there."""
+    """Return the process with this number, or None if there is none. Zombies are still there."""
     try:
         text = content(f"/proc/{pid}/stat").decode(errors="replace")
         head, _, rest = text.rpartition(")")  # the name may hold blanks and brackets
@@ -78,14 +81,14 @@ def look(pid: int) -> Process | None:
 
 
 def identity(pid: int) -> str:
-    """What no earlier or later process has, whatever clocks are set to; empty if that cannot be known."""
+    """Return a text that no earlier or later process has, whatever clocks are set to; empty if none can be made."""
     process = look(pid)
     return f"{machine()} {process.started}" if process is not None and machine() else ""
 
 
 @cache
 def machine() -> str:
-    """This boot of this machine, as far as its processes see each other; empty if that cannot be known."""
+    """Return a name of this boot of this machine, as far as processes see each other; empty if none can be made."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
@@ -94,7 +97,7 @@ def machine() -> str:
 
 
 def pids() -> Iterator[int]:
-    """The numbers of all processes, at last those that began while the others were looked at; some come twice."""
+    """Yield the numbers of all processes, last those that began during the search; some come twice."""
     with suppress(OSError):
         latest = latest_number()
         with os.scandir("/proc") as entries:
@@ -111,38 +114,91 @@ def latest_number() -> int:
 
 
 def is_process(pid: int) -> bool:
-    """Threads have numbers too, and a folder in /proc that is not listed."""
+    """Return whether a number is that of a process: threads have numbers too, and a folder in /proc."""
     with suppress(OSError):
         return f"\nTgid:\t{pid}\n" in Path(f"/proc/{pid}/status").read_text(errors="replace")
     return False
 
 
 def tree(pid: int) -> list[int]:
-    """The process and all its descendants, also those in sessions of their own."""
-    found, at = [pid], 0
-    while at < len(found):
-        found += children(found[at])
+    """Return the process and all its descendants, also those in sessions of their own."""
+    pids, at = [pid], 0
+    while at < len(pids):
+        pids += children(pids[at])
         at += 1
-    return found
+    return pids
 
 
 def children(pid: int) -> list[int]:
-    found: list[int] = []
+    pids: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208, three times as fast, ten times a second
             with suppress(OSError):
-                found += map(int, content(f"/proc/{pid}/task/{thread}/children").split())
-    return found
+                pids += map(int, content(f"/proc/{pid}/task/{thread}/children").split())
+    return pids
 
 
 def content(file: str) -> bytes:
-    """Of a file in /proc. Ten times a second for every run, so without the layers of ``open``."""
+    """Read a file in /proc. This happens ten times a second for every run, so without the layers of ``open``."""
     with FileIO(file) as raw:
         return raw.readall()
 
 
+def lines(file: str | Path) -> list[str]:
+    """Return the lines of a file in /proc or /sys; none if it cannot be read."""
+    try:
+        return content(str(file)).decode(errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def figure(file: str, name: str) -> int | None:
+    """Return the number after a name in a file such as /proc/meminfo, in bytes where it is in kB; None without one."""
+    for line in lines(file):
+        if line.startswith((f"{name}:", f"{name} ")):
+            number, *unit = line[len(name) + 1 :].split()
+            return int(number) * (1024 if unit == ["kB"] else 1)
+    return None
+
+
+def peak_since_reset() -> int | None:
+    """Return the highest resident size of this process in bytes since ``reset_peak``; None where nobody knows."""
+    return figure("/proc/self/status", "VmHWM")
+
+
+def reset_peak() -> bool:
+    """Let the highest resident size be measured anew; return whether that is permitted, which some sandboxes do not."""
+    try:
+        Path("/proc/self/clear_refs").write_text(RESET_PEAK)
+    except OSError:
+        return False
+    return True
+
+
+class Mount(NamedTuple):
+    """A mounted file system."""
+
+    root: str
+    """The part of it that is mounted."""
+    point: str
+    kind: str
+    options: str
+
+
+def mounts() -> list[Mount]:
+    """Return the file systems that this process sees, in the order they were mounted."""
+    seen = []
+    for line in lines("/proc/self/mountinfo"):
+        before, _, after = line.partition(" - ")
+        fields, kinds = before.split(), after.split()
+        if len(fields) > 4 and kinds:
+            point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
+            seen.append(Mount(fields[3], point, kinds[0], kinds[2] if len(kinds) > 2 else ""))
+    return seen
+
+
 def resident(pid: int) -> int:
-    """Bytes in memory, 0 for a process that is gone."""
+    """Return the bytes in memory, 0 for a process that is gone."""
     try:
         return int(content(f"/proc/{pid}/statm").split()[1]) * PAGE
     except (OSError, IndexError):
@@ -154,29 +210,36 @@ def tree_resident(pid: int) -> int:
 
 
 def cpu_s(pid: int) -> float:
-    """Seconds of CPU a process and its ended children have used, 0 for one that is gone."""
-    found = look(pid)
-    return found.cpu_s if found is not None else 0.0
+    """Return the CPU seconds of a process and its ended children, 0 for one that is gone."""
+    process = look(pid)
+    return process.cpu_s if process is not None else 0.0
 
 
-def tree_cpu_s(pid: int) -> float:
-    return sum(map(cpu_s, tree(pid)))
+def exists(pid: int) -> bool:
+    """Return whether there is a process with this number, as far as a signal tells: also where there is no /proc."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def alive(pid: int) -> bool:
-    """Whether a process exists and is more than a zombie."""
-    found = look(pid)
-    return found is not None and found.alive
+    """Return whether a process exists and is more than a zombie."""
+    process = look(pid)
+    return process is not None and process.alive
 
 
 def state_of(pid: int) -> str:
-    """What a process is doing, in words; "gone" if there is none."""
-    found = look(pid)
-    return STATES.get(found.state, found.state) if found is not None else "gone"
+    """Return what a process is doing, in words; "gone" if there is none."""
+    process = look(pid)
+    return STATES.get(process.state, process.state) if process is not None else "gone"
 
 
 def marked(name: str, value: str) -> list[int]:
-    """This user's living processes that were started with a variable of this value, or descend from such a one."""
+    """Return this user's living processes that have a variable of this value, or descend from one that does."""
     mark = f"\0{name}={value}\0".encode()
     return sorted({pid for pid in pids() if has_mark(pid, mark) and alive(pid)})
 
@@ -215,7 +278,7 @@ def end_tree(pid: int, mark: tuple[str, str] | None = None, *, started: int | No
     hunt.stop_all(time.monotonic() + STOP_WITHIN_S)
     until = time.monotonic() + END_WITHIN_S
     while hunt.kill_all() and time.monotonic() < until:
-        hunt.wait(lambda one: not one.alive, until)
+        hunt.wait(lambda process: not process.alive, until)
     hunt.collect()
     return len(hunt.killed)
 
@@ -231,7 +294,7 @@ class Hunt:
         self.inside: dict[int, Process] = {}
         self.outside: dict[int, Process] = {}
         """Those without the mark, so that each is asked only once."""
-        self.told: dict[int, Process] = {}
+        self.stopped: dict[int, Process] = {}
         self.killed: dict[int, Process] = {}
         self.session: int | None = None
         """Its members belong to it even if their parents have ended; no later process can have its number then."""
@@ -248,75 +311,75 @@ class Hunt:
         """Stop processes until no new one appears. Only a look at processes that surely rest proves that."""
         rested = False
         while time.monotonic() < until:
-            new = sum(1 for one in self.members() if self.stop(one))
+            new = sum(1 for process in self.members() if self.stop(process))
             if not new and rested:
                 return
             if not new:
-                self.wait(lambda one: one.state in "TtZX", min(until, time.monotonic() + AT_REST_S))
+                self.wait(lambda process: process.state in "TtZX", min(until, time.monotonic() + AT_REST_S))
             rested = not new
 
-    def stop(self, one: Process) -> bool:
-        """Whether it is told for the first time; it stops when it comes back from the kernel."""
-        if self.known(self.told, one):
+    def stop(self, process: Process) -> bool:
+        """Stop a process; return whether that is the first time. It stops when it comes back from the kernel."""
+        if self.known(self.stopped, process):
             return False
-        self.told[one.pid] = one
+        self.stopped[process.pid] = process
         with suppress(PermissionError):
-            send(one, signal.SIGSTOP)
+            send(process, signal.SIGSTOP)
         return True
 
     def kill_all(self) -> bool:
         """Kill whoever is alive; whether anybody was."""
-        found = False
-        for one in self.members():
+        any_killed = False
+        for process in self.members():
             try:
-                if send(one, signal.SIGKILL):
-                    self.killed[one.pid] = one
-                    found = True
+                if send(process, signal.SIGKILL):
+                    self.killed[process.pid] = process
+                    any_killed = True
             except PermissionError:  # it has become another user's
-                self.spared.add(one.pid)
-        return found
+                self.spared.add(process.pid)
+        return any_killed
 
     def wait(self, done: Callable[[Process], bool], until: float) -> None:
-        for one in [one for pid, one in self.inside.items() if pid not in self.spared]:
-            while (now := same(one)) is not None and not done(now) and time.monotonic() < until:
+        for process in [process for pid, process in self.inside.items() if pid not in self.spared]:
+            while (now := same(process)) is not None and not done(now) and time.monotonic() < until:
                 time.sleep(POLL_S)
 
     def members(self) -> Iterator[Process]:
-        """Who is alive and in the tree, the session or has the mark, each as soon as it is seen."""
+        """Yield who is alive and in the tree, in the session or has the mark, each as soon as it is seen."""
         for pid in pids():
-            one = look(pid)
-            if one is None or pid in self.spared or not self.belongs(one):
+            process = look(pid)
+            if process is None or pid in self.spared or not self.belongs(process):
                 continue
-            self.inside[pid] = one
-            if one.alive:
-                yield one
+            self.inside[pid] = process
+            if process.alive:
+                yield process
 
-    def belongs(self, one: Process) -> bool:
-        if self.known(self.inside, one) or one.session == self.session:
+    def belongs(self, process: Process) -> bool:
+        if self.known(self.inside, process) or process.session == self.session:
             return True
-        if one.parent in self.inside and same(self.inside[one.parent]) is not None:
+        if process.parent in self.inside and same(self.inside[process.parent]) is not None:
             return True
-        if self.mark is None or self.known(self.outside, one):
+        if self.mark is None or self.known(self.outside, process):
             return False
-        if has_mark(one.pid, self.mark):
+        if has_mark(process.pid, self.mark):
             return True
-        self.outside[one.pid] = one
+        self.outside[process.pid] = process
         return False
 
-    def known(self, these: dict[int, Process], one: Process) -> bool:
-        return one.pid in these and these[one.pid].started == one.started
+    def known(self, these: dict[int, Process], process: Process) -> bool:
+        return process.pid in these and these[process.pid].started == process.started
 
     def collect(self) -> None:
         """Reap those that became our own children by the death of their parents; nobody else would."""
-        for pid, one in self.killed.items():
-            adopted = pid not in self.own or one.session not in (pid, os.getsid(0))
+        for pid, process in self.killed.items():
+            adopted = pid not in self.own or process.session not in (pid, os.getsid(0))
             if pid != self.root and adopted:
                 with suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
 
 
 def same(process: Process) -> Process | None:
-    """The same process now."""
+    """Return the same process as it is now, or None if it is gone."""
     now = look(process.pid)
     return now if now is not None and now.started == process.started else None
 
@@ -346,12 +409,12 @@ def send(process: Process, number: signal.Signals) -> bool:
 
 
 def ancestors() -> set[int]:
-    """This process and those it descends from: they are never ended."""
-    found, at = {os.getpid()}, look(os.getpid())
+    """Return this process and those it descends from, which are never ended."""
+    pids, at = {os.getpid()}, look(os.getpid())
     while at is not None and at.parent > 0:
-        found.add(at.parent)
+        pids.add(at.parent)
         at = look(at.parent)
-    return found
+    return pids
 
 
 if __name__ == "__main__":  # by itself, with no more than the standard library: end all that have a mark

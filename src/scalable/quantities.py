@@ -25,7 +25,7 @@ LARGEST = 10**18  # no machine, bill or run of ours is larger; keeps arithmetic 
 
 
 class Quantity:
-    """What all quantities share: reading from text and being a field of a pydantic model."""
+    """The base of all quantities: reading from text, and being a field of a pydantic model."""
 
     __slots__ = ()
     noun: ClassVar[str]
@@ -43,14 +43,22 @@ class Quantity:
         raise TypeError(f"{cls.__name__} does not say how it is written")
 
     @classmethod
+    def text_of(cls, value: object) -> str:
+        """Return the text of a quantity that may be written as a bare number, too."""
+        text = number_text(value)
+        if text is None:
+            raise cls.refuse(value)
+        return text
+
+    @classmethod
     def match(cls, value: object, pattern: str, lacking: str) -> re.Match[str]:
         """Match a text that must name what a bare number is ``lacking``."""
         if isinstance(value, int | float) and not isinstance(value, bool):
             raise cls.refuse(value, f": it has no {lacking}")
-        found = re.fullmatch(pattern, value) if isinstance(value, str) else None
-        if found is None:
+        matched = re.fullmatch(pattern, value) if isinstance(value, str) else None
+        if matched is None:
             raise cls.refuse(value)
-        return found
+        return matched
 
     @classmethod
     def refuse(cls, value: object, why: str = "") -> QuantityError:
@@ -82,9 +90,7 @@ class Cpu(Quantity):
 
     @classmethod
     def read(cls, value: object) -> Self:
-        text = number_text(value)
-        if text is None:
-            raise cls.refuse(value)
+        text = cls.text_of(value)
         thousandths = re.fullmatch(r"(\d{1,18})m", text)
         millis = Decimal(thousandths[1]) if thousandths else decimal(text, cls, value) * 1000
         if millis != int(millis):
@@ -199,9 +205,7 @@ class Duration(Quantity):
 
     @classmethod
     def read(cls, value: object) -> Self:
-        text = number_text(value)
-        if text is None:
-            raise cls.refuse(value)
+        text = cls.text_of(value)
         if clock := re.fullmatch(r"(\d{1,9}):([0-5]\d):([0-5]\d)", text):
             hours, minutes, seconds = map(int, clock.groups())
             return cls(float(hours * 3600 + minutes * 60 + seconds))
@@ -224,6 +228,14 @@ class Duration(Quantity):
     def hours(self) -> float:
         return self.seconds / 3600
 
+    @property
+    def walltime(self) -> str:
+        """The form that ``of_walltime`` and Slurm read: ``1-04:00:00``, ``04:00:00``."""
+        minutes, seconds = divmod(round(self.seconds), 60)
+        hours, minutes = divmod(minutes, 60)
+        days, hours = divmod(hours, 24)
+        return f"{f'{days}-' if days else ''}{hours:02}:{minutes:02}:{seconds:02}"
+
     def __str__(self) -> str:
         if self.seconds < 59.95:
             return f"{decimal_text(round(Decimal(repr(self.seconds)), 1))} s"
@@ -236,12 +248,51 @@ class Duration(Quantity):
         return f"{hours} h {minutes:02d}" if minutes else f"{hours} h"
 
 
+class Amount(Quantity):
+    """A number of one unit. Amounts in different units never combine."""
+
+    __slots__ = ()
+    amount: Decimal
+    unit_field: ClassVar[str]  # that names the unit, e.g. the currency
+    apart: ClassVar[tuple[str, str]]  # what two units are called, and what to write instead
+
+    @classmethod
+    def zero(cls, unit: str) -> Self:
+        return cls(Decimal(0), unit)  # type: ignore[call-arg]
+
+    def _same(self, other: Self) -> Self:
+        if getattr(self, self.unit_field) != getattr(other, self.unit_field):
+            units, remedy = self.apart
+            raise QuantityError(f"{self} and {other} are in {units}", remedy)
+        return other
+
+    def _of(self, amount: Decimal) -> Self:
+        return type(self)(amount, getattr(self, self.unit_field))  # type: ignore[call-arg]
+
+    def __add__(self, other: Self) -> Self:
+        return self._of(self.amount + self._same(other).amount) if isinstance(other, type(self)) else NotImplemented
+
+    def __sub__(self, other: Self) -> Self:
+        return self._of(self.amount - self._same(other).amount) if isinstance(other, type(self)) else NotImplemented
+
+    def __lt__(self, other: Self) -> bool:
+        return self.amount < self._same(other).amount if isinstance(other, type(self)) else NotImplemented
+
+    def __le__(self, other: Self) -> bool:
+        return self.amount <= self._same(other).amount if isinstance(other, type(self)) else NotImplemented
+
+    def __gt__(self, other: Self) -> bool:
+        return self.amount > self._same(other).amount if isinstance(other, type(self)) else NotImplemented
+
+
 @dataclass(frozen=True, slots=True)
-class Money(Quantity):
-    """An amount in one currency. Amounts of different currencies never combine."""
+class Money(Amount):
+    """An amount in one currency."""
 
     amount: Decimal
     currency: str
+    unit_field: ClassVar[str] = "currency"
+    apart: ClassVar[tuple[str, str]] = ("different currencies", "write all prices and budgets in one")
     noun: ClassVar[str] = "an amount of money"
     written: ClassVar[str] = "200 EUR"
     pattern: ClassVar[str] = r"^\s*([0-9.]+\s*[A-Z]{3}|[A-Z]{3}\s*[0-9.]+)\s*$"
@@ -252,46 +303,16 @@ class Money(Quantity):
         amount = decimal(match[1] or match[4], cls, value)
         return cls(bounded(amount, cls, value), match[2] or match[3])
 
-    @classmethod
-    def zero(cls, currency: str) -> Self:
-        return cls(Decimal(0), currency)
-
-    def _same(self, other: Money) -> Money:
-        if self.currency != other.currency:
-            raise QuantityError(
-                f"{self} and {other} are in different currencies", "write all prices and budgets in one"
-            )
-        return other
-
-    def __add__(self, other: Money) -> Money:
-        if not isinstance(other, Money):
-            return NotImplemented
-        return Money(self.amount + self._same(other).amount, self.currency)
-
-    def __sub__(self, other: Money) -> Money:
-        if not isinstance(other, Money):
-            return NotImplemented
-        return Money(self.amount - self._same(other).amount, self.currency)
-
     def __mul__(self, factor: float | Decimal) -> Money:
         if not isinstance(factor, int | float | Decimal):
             return NotImplemented
         return Money(self.amount * exact(factor), self.currency)
 
-    def __lt__(self, other: Money) -> bool:
-        return self.amount < self._same(other).amount if isinstance(other, Money) else NotImplemented
-
-    def __le__(self, other: Money) -> bool:
-        return self.amount <= self._same(other).amount if isinstance(other, Money) else NotImplemented
-
-    def __gt__(self, other: Money) -> bool:
-        return self.amount > self._same(other).amount if isinstance(other, Money) else NotImplemented
-
     def __str__(self) -> str:
         return f"{self.currency} {self.amount:.2f}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The shape ``{"amount", "currency"}`` of every JSON output; a tenth of a cent is kept."""
+        """Return the shape ``{"amount", "currency"}`` of every JSON output; a tenth of a cent is kept."""
         return {"amount": round(float(self.amount), 4), "currency": self.currency}
 
 
@@ -365,7 +386,7 @@ def percent(share: float) -> str:
 
 
 def number_text(value: object) -> str | None:
-    """The text of a number or of a text, and nothing for all else (a bool is no number)."""
+    """Return a number or a text as text, and nothing for all else (a bool is no number)."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if isinstance(value, int) and abs(value) > LARGEST:
@@ -378,13 +399,13 @@ def exact(number: float | Decimal) -> Decimal:
 
 
 def decimal_text(number: Decimal) -> str:
-    """A decimal without exponent and without trailing zeros."""
+    """Return a decimal without exponent and without trailing zeros."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def decimal(text: str, kind: type[Quantity], value: object) -> Decimal:
-    """A plain decimal of sane length: no exponents, so that a short text cannot mean a number of a million digits."""
+    """Read a plain decimal of sane length: without exponents, a short text cannot mean a million digits."""
     if len(text) > MOST_DIGITS or not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)", text):
         raise kind.refuse(value)
     return Decimal(text)

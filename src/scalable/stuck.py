@@ -10,6 +10,7 @@ Alerts (``Stuck``) do not decide anything; they compare the same silence with th
 
 from __future__ import annotations
 
+LONGEST_GAP_S = 5.0  # between two looks; a longer one is no silence of the work: this machine slept or was held up
 STUCK_AFTER_S = 300  # where ``policies.stuck.after`` does not say otherwise
 
 

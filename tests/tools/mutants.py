@@ -27,12 +27,12 @@ from pathlib import Path
 
 from tests.helpers.paths import ROOT
 
-LIMIT_S = 900.0  # for all tests of one mutant; several times what the unit tests take on a busy machine
+LIMIT_S = 900.0  # for all tests of one mutant unless asked otherwise; several times what they take
 SHOWN = 48  # characters of source in a row of the table
 CAUGHT, SURVIVED, TIMED_OUT = "caught", "survived", "timed out"
 BROKEN = "broken"  # the test that failed does so without the mutant as well
 KINDS = ("condition", "statement", "constant")
-PYTEST = (sys.executable, "-m", "pytest", "-x", "-q", "-n", "2", "-p", "no:cacheprovider")
+PYTEST = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider")
 NO_TESTS = 5  # pytest's exit status when no test was selected
 CAUGHT_BY = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
 LOGGERS = frozenset({"log", "logger", "logging"})
@@ -69,7 +69,9 @@ GROUPS = {
         ("store/caching/keys", "store/caching/fingerprints", "sweeps/compiling", "sweeps/units", "sweeps/stages"),
         ("tests/unit/caching", "tests/unit/sweeps"),
     ),
-    "statistics": Group("src/scalable/sweeps", ("statistics", "gates", "decisions"), ("tests/unit/sweeps",)),
+    "statistics": Group(
+        "src/scalable/verdicts", ("methods", "rule", "judging", "power", "futility"), ("tests/unit/verdicts",)
+    ),
 }
 
 
@@ -137,6 +139,8 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--tests", default="tests/unit", help="where tests are, divided by spaces; '' runs the room's only"
     )
     parser.add_argument("--journeys", action="store_true", help="then run the tests marked 'journey'")
+    parser.add_argument("--limit", type=float, default=LIMIT_S, metavar="S", help="seconds for the tests of one defect")
+    parser.add_argument("-n", dest="processes", type=int, default=2, help="processes that run tests")
     parser.add_argument("--list", action="store_true", help="print the list and run no test")
     parser.add_argument("--output", help="file for the results as JSON")
     return parser.parse_args(arguments)
@@ -245,13 +249,13 @@ def attempt(tree: Path, group: str, mutant: Mutant, options: argparse.Namespace)
     try:
         plant(path, source[: mutant.start] + mutant.after.encode() + source[mutant.end :])
         for tests in stages(group, options):
-            left_s = LIMIT_S - (time.monotonic() - started)
-            result, caught_by = tested(tree, tests, left_s)
+            left_s = options.limit - (time.monotonic() - started)
+            result, caught_by = tested(tree, tests, left_s, options.processes)
             if result != SURVIVED:
                 break
     finally:
         plant(path, source)
-    if caught_by and tested(tree, [caught_by], LIMIT_S)[0] != SURVIVED:
+    if caught_by and tested(tree, [caught_by], options.limit, processes=1)[0] != SURVIVED:
         result = BROKEN
     return result, caught_by, round(time.monotonic() - started, 1)
 
@@ -274,10 +278,10 @@ def stages(group: str, options: argparse.Namespace) -> Iterator[list[str]]:
         yield ["-m", "journey", "tests/live", "tests/system"]
 
 
-def tested(tree: Path, tests: list[str], limit_s: float) -> tuple[str, str]:
+def tested(tree: Path, tests: list[str], limit_s: float, processes: int) -> tuple[str, str]:
     environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
     process = subprocess.Popen(
-        [*PYTEST, *tests],
+        [*PYTEST, "-n", str(processes), *tests],
         cwd=tree,
         env=environment,
         stdin=subprocess.DEVNULL,

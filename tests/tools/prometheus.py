@@ -1,6 +1,6 @@
 """``PrivatePrometheus``: a real Prometheus and Alertmanager on free ports, with a folder of their own.
 
-They read the files that ``scalable deploy prometheus`` writes, end with their test, and are told by the kernel to end
+They read the files that ``admin deploy prometheus`` writes, end with their test, and are told by the kernel to end
 if this process dies. ``promtool`` and ``amtool`` check such files without a server.
 """
 

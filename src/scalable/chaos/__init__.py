@@ -13,19 +13,27 @@ from scalable.exports import exports
 
 if TYPE_CHECKING:  # the names of HOMES once more, for type checkers
     # isort: off
-    from scalable.chaos.errors import ChaosError as ChaosError, NoVictimError as NoVictimError
     from scalable.chaos.faults import FAULTS as FAULTS, Fault as Fault, Scene as Scene, Wish as Wish
-    from scalable.chaos.processes import kill as kill, lose as lose, starved as starved, stopped as stopped
-    from scalable.chaos.storage import blocked as blocked, filled as filled
+    from scalable.chaos.damage import (
+        blocked as blocked,
+        filled as filled,
+        kill as kill,
+        lose as lose,
+        starved as starved,
+        stopped as stopped,
+    )
     from scalable.chaos.storms import Made as Made, plan as plan, storm as storm
-    from scalable.chaos.victims import Processes as Processes, Victim as Victim
+    from scalable.chaos.victims import (
+        ChaosError as ChaosError,
+        NoVictimError as NoVictimError,
+        Processes as Processes,
+        Victim as Victim,
+    )
 
 HOMES = {
-    "errors": ("ChaosError", "NoVictimError"),
     "faults": ("FAULTS", "Fault", "Scene", "Wish"),
-    "processes": ("kill", "lose", "starved", "stopped"),
-    "storage": ("blocked", "filled"),
+    "damage": ("blocked", "filled", "kill", "lose", "starved", "stopped"),
     "storms": ("Made", "plan", "storm"),
-    "victims": ("Processes", "Victim"),
+    "victims": ("ChaosError", "NoVictimError", "Processes", "Victim"),
 }
 __all__, __getattr__, __dir__ = exports(__name__, HOMES)

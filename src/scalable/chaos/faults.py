@@ -11,9 +11,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scalable.chaos import network, processes, storage
-from scalable.chaos.errors import ChaosError
-from scalable.chaos.victims import Processes, choose
+from scalable.chaos import damage
+from scalable.chaos.victims import ChaosError, Processes, choose
 from scalable.observe import RunFolder
 from scalable.quantities import Memory
 
@@ -22,7 +21,7 @@ HOW = ("sever", "freeze")
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a caller says of a fault; nothing means at random, or the usual."""
+    """The wishes of a caller about a fault; nothing means at random, or the usual."""
 
     worker: str | None = None
     how: str = "sever"
@@ -63,53 +62,53 @@ class Scene:
 
 def kill_worker(scene: Scene, wish: Wish) -> Fault:
     victim = choose(scene.living.workers(), scene.chance, wish.worker)
-    return Fault("kill-worker", f"kill {victim}", False, lambda: at_once(lambda: processes.kill(victim)))
+    return Fault("kill-worker", f"kill {victim}", False, lambda: at_once(lambda: damage.kill(victim)))
 
 
 def lose_node(scene: Scene, wish: Wish) -> Fault:
     victim = choose(scene.living.workers(), scene.chance, wish.worker)
     what = f"kill {victim} with everything it started"
-    return Fault("lose-node", what, False, lambda: at_once(lambda: processes.lose(victim)))
+    return Fault("lose-node", what, False, lambda: at_once(lambda: damage.lose(victim)))
 
 
 def kill_runner(scene: Scene, wish: Wish) -> Fault:
     victim = choose(scene.living.runners(), scene.chance, wish.worker)
-    return Fault("kill-runner", f"kill {victim}", False, lambda: at_once(lambda: processes.kill(victim)))
+    return Fault("kill-runner", f"kill {victim}", False, lambda: at_once(lambda: damage.kill(victim)))
 
 
 def stop_runner(scene: Scene, wish: Wish) -> Fault:
     victim = choose(scene.living.runners(), scene.chance, wish.worker)
-    return Fault("stop-runner", f"stop {victim}", True, lambda: processes.stopped(victim))
+    return Fault("stop-runner", f"stop {victim}", True, lambda: damage.stopped(victim))
 
 
 def fill_memory(scene: Scene, wish: Wish) -> Fault:
     victim = choose(scene.living.runners(), scene.chance, wish.worker)
-    leave = wish.leave or processes.LITTLE
+    leave = wish.leave or damage.LITTLE
     what = f"leave {victim} only {leave} more memory"
-    return Fault("fill-memory", what, True, lambda: processes.starved(victim, leave))
+    return Fault("fill-memory", what, True, lambda: damage.starved(victim, leave))
 
 
 def block_store(scene: Scene, wish: Wish) -> Fault:
-    path = storage.store_of(scene.run, wish.store)
-    return Fault("block-store", f"hold the write lock of {path}", True, lambda: storage.blocked(path))
+    path = damage.store_of(scene.run, wish.store)
+    return Fault("block-store", f"hold the write lock of {path}", True, lambda: damage.blocked(path))
 
 
 def cut_network(scene: Scene, wish: Wish) -> Fault:
     victim = choose(scene.living.workers(), scene.chance, wish.worker)
     if wish.how == "freeze":
-        return Fault("cut-network", f"freeze {victim}, its runners go on", True, lambda: processes.stopped(victim))
+        return Fault("cut-network", f"freeze {victim}, its runners go on", True, lambda: damage.stopped(victim))
     if wish.how != "sever":
         raise ChaosError(f"a network cannot be cut by {wish.how!r}; write one of {', '.join(HOW)}")
     what = f"break the connection of {victim} to its scheduler"
-    return Fault("cut-network", what, False, lambda: at_once(lambda: network.sever(victim, scene.run)))
+    return Fault("cut-network", what, False, lambda: at_once(lambda: damage.sever(victim, scene.run)))
 
 
 def fill_disk(scene: Scene, wish: Wish) -> Fault:
     scene.living.driver()
     folder, leave = wish.folder or scene.run.path, wish.leave or Memory.parse("64MiB")
-    most = None if wish.sure else storage.LARGEST_BALLOON
+    most = None if wish.sure else damage.LARGEST_BALLOON
     what = f"fill the disk of {folder} until {leave} are free"
-    return Fault("fill-disk", what, True, lambda: storage.filled(folder, leave, most=most))
+    return Fault("fill-disk", what, True, lambda: damage.filled(folder, leave, most=most))
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scalable.chaos.errors import ChaosError, NoVictimError
 from scalable.chaos.faults import FAULTS, Scene, Wish
+from scalable.chaos.victims import ChaosError, NoVictimError
 from scalable.observe import RunFolder
 from scalable.observe.liveness import is_running
 

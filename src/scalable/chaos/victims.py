@@ -16,11 +16,11 @@ from pathlib import Path
 import psutil
 
 from scalable import proc
-from scalable.chaos.errors import ChaosError, NoVictimError
+from scalable.errors import ScalableError
+from scalable.mpi import RUNNER_MARK
 from scalable.observe import RunFolder
 from scalable.observe.fields import number, text
 from scalable.observe.liveness import Follower, is_running
-from scalable.worker.runner.process import RUNNER_MARK
 
 CLOCKS_S = 5.0  # by so much a process may seem to have begun after the run says it was there
 LOOPBACK = {"127.0.0.1", "::1"}  # means the machine the driver is on
@@ -79,7 +79,7 @@ class Processes:
         return proc.look(int(pid)) if on_this_host and pid is not None else None
 
     def workers(self) -> list[Victim]:
-        """Worker processes, by name. Those that share the driver's process are not among them."""
+        """Return worker processes, by name. Those that share the driver's process are not among them."""
         victims, elsewhere = self.joined()
         own = self.own_driver()
         apart = [victim for victim in victims if own is None or victim.pid != own.pid]
@@ -88,7 +88,7 @@ class Processes:
         return apart
 
     def runners(self) -> list[Victim]:
-        """Runner processes, in the order of their workers and ages."""
+        """Return runner processes, in the order of their workers and ages."""
         workers, elsewhere = self.joined()
         running = [runner for worker in one_per_process(workers) for runner in runners_of(worker)]
         if not running:
@@ -97,7 +97,7 @@ class Processes:
         return running
 
     def joined(self) -> tuple[list[Victim], list[str]]:
-        """Live workers on this machine, and the hosts of others."""
+        """Return live workers on this machine, and the hosts of others."""
         self.check_it_runs()
         self.follower.look()
         addresses = own_addresses() if self.own_driver() is not None else own_addresses() - LOOPBACK
@@ -122,7 +122,7 @@ def choose(victims: Sequence[Victim], chance: random.Random, worker: str | None 
 
 
 def one_per_process(workers: Iterable[Victim]) -> Iterable[Victim]:
-    """Workers that are threads share a process, and with it their runners."""
+    """Return one worker of each process: workers that are threads share it, and with it their runners."""
     return {worker.pid: worker for worker in workers}.values()
 
 
@@ -157,7 +157,7 @@ def since(process: proc.Process) -> float:
 
 
 def own_addresses() -> set[str]:
-    """By which others reach this machine, and by which it reaches itself."""
+    """Return the addresses by which others reach this machine, and by which it reaches itself."""
     addresses = [address for all_ in psutil.net_if_addrs().values() for address in all_]
     network = (socket.AF_INET, socket.AF_INET6)
     return {address.address.partition("%")[0] for address in addresses if address.family in network}
@@ -177,3 +177,11 @@ def as_victim(process: int | Victim) -> Victim:
     if process <= 1 or looked is None or not looked.alive:
         raise ChaosError(f"there is no process {process}")
     return Victim(looked, "process", "")
+
+
+class ChaosError(ScalableError):
+    """A fault that was not made; the message says why and what to do instead."""
+
+
+class NoVictimError(ChaosError):
+    """There is nothing on this machine, or no longer, that the fault could be made with; a moment later may differ."""

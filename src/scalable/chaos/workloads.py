@@ -18,14 +18,14 @@ PAGE = 4096
 
 
 def hang_in_lock(seconds: float = LONG_S) -> None:
-    """Waits for a lock that nobody gives back: asleep, no CPU."""
+    """Wait for a lock that nobody gives back: asleep, no CPU."""
     lock = threading.Lock()
     lock.acquire()
     lock.acquire(timeout=seconds)
 
 
 def hang_in_c(seconds: float = LONG_S) -> None:
-    """C code that keeps the interpreter's lock: no other thread of the process, no signal handler in Python runs."""
+    """Run C code that keeps the interpreter's lock: no other thread and no signal handler in Python runs."""
     libc = ctypes.PyDLL(None)  # unlike CDLL, does not give the lock back
     until = time.monotonic() + seconds
     while time.monotonic() < until:  # a signal wakes it, and it goes on
@@ -33,7 +33,7 @@ def hang_in_c(seconds: float = LONG_S) -> None:
 
 
 def hang_on_child(seconds: float = LONG_S) -> None:
-    """Waits for a process of a pool that has hung; what hangs is not what is waited in."""
+    """Wait for a process of a pool that has hung; what hangs is not what is waited in."""
     import multiprocessing
 
     with multiprocessing.get_context("fork").Pool(1) as pool:
@@ -41,7 +41,7 @@ def hang_on_child(seconds: float = LONG_S) -> None:
 
 
 def spin(seconds: float = LONG_S) -> int:
-    """Uses all of one CPU and gets nowhere."""
+    """Use all of one CPU and get nowhere."""
     until = time.monotonic() + seconds
     count = 0
     while time.monotonic() < until:
@@ -50,7 +50,7 @@ def spin(seconds: float = LONG_S) -> int:
 
 
 def stop_itself(seconds: float = LONG_S) -> None:
-    """Sends itself SIGSTOP: there, and dead to the world until somebody sends SIGCONT, or the time is over."""
+    """Send SIGSTOP to itself: dead to the world until somebody sends SIGCONT, or the time is over."""
     alarm = os.fork()  # a stopped process cannot wake itself
     if alarm == 0:
         os.setsid()
@@ -62,7 +62,7 @@ def stop_itself(seconds: float = LONG_S) -> None:
 
 
 def eat_memory(bytes_in_all: int, seconds: float = 1.0, hold: float = 0.0) -> int:
-    """Grows evenly to a size within a time, every page touched, and holds it."""
+    """Grow evenly to a size within a time, every page touched, and hold it."""
     steps = 100
     blocks = []
     for _ in range(steps):
@@ -75,7 +75,7 @@ def eat_memory(bytes_in_all: int, seconds: float = 1.0, hold: float = 0.0) -> in
 
 
 def crash(how: str = "segfault") -> None:
-    """Ends its process: by a bad pointer (``segfault``), by ``abort``, or by ``exit`` past all of Python."""
+    """End the process: by a bad pointer (``segfault``), by ``abort``, or by ``exit`` past all of Python."""
     if how == "segfault":
         ctypes.string_at(1)
     elif how == "abort":
@@ -86,7 +86,7 @@ def crash(how: str = "segfault") -> None:
 
 
 def slow_but_progressing(steps: int = 10, each: float = 0.5) -> int:
-    """Takes its time and says so: must never be called stuck."""
+    """Take time and say so: must never be called stuck."""
     from scalable.worker.runner.stamp import progress
 
     for step in range(steps):
@@ -96,7 +96,7 @@ def slow_but_progressing(steps: int = 10, each: float = 0.5) -> int:
 
 
 def leave_daemon(seconds: float = LONG_S) -> int:
-    """Starts a process, detached by two forks and a session of its own, and returns its id without waiting for it."""
+    """Start a process, detached by two forks and a session of its own, and return its id without waiting for it."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -12,13 +12,31 @@ class Add(Protocol):
     def __call__(self, name: str, summary: str, *examples: str) -> argparse.ArgumentParser: ...
 
 
-def manifest_options(command: argparse.ArgumentParser, otherwise: str = "") -> None:
-    """``otherwise``: what else may stand in the manifest's place."""
-    meaning = f"default: SCALABLE_MANIFEST, then ./scalable.yaml{otherwise}"
-    command.add_argument("manifest", nargs="?", metavar="MANIFEST", help=meaning)
+GROUPED = {
+    "ops": ("workers", "dump", "profile", "kill", "pause", "resume", "rollback", "slots", "mark-failed", "chaos"),
+    "admin": ("deploy", "cache", "dlq", "forget", "schema", "completion"),
+}
+"""Commands that are needed rarely, by the group that they are called in: ``scalable ops kill``."""
+GROUP_SUMMARIES = {
+    "ops": "act on a live session, its workers and its results",
+    "admin": "set up and clean up: files for other systems, kept results, refused rows, completion",
+}
+MANIFEST_DEFAULT = "default: SCALABLE_MANIFEST, then scalable.yaml here or in a folder above"
+
+
+def sweep_options(command: argparse.ArgumentParser, meaning: str = "default: the manifest's only one") -> None:
+    """Add what every command about a sweep takes; ``meaning``: which sweeps there are to name."""
+    command.add_argument("named", nargs="?", metavar="SWEEP", help=f"{meaning}; or the path of a manifest")
+    command.add_argument("--sweep", metavar="NAME", help="the same as SWEEP")
+    place_options(command)
+    format_option(command)
+
+
+def place_options(command: argparse.ArgumentParser) -> None:
+    """Add the options that name a manifest and a place to run from it."""
+    command.add_argument("--manifest", metavar="F", help=MANIFEST_DEFAULT)
     command.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
     command.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
-    format_option(command)
 
 
 def run_options(command: argparse.ArgumentParser, page: bool = False) -> None:
@@ -35,7 +53,11 @@ def format_option(command: argparse.ArgumentParser, page: bool = False) -> None:
 
 
 def manifest_option(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--manifest", metavar="M", help="only runs of this manifest")
+    command.add_argument("--manifest", metavar="F", help="only runs of this manifest")
+
+
+def where_option(command: argparse.ArgumentParser, help: str) -> None:
+    command.add_argument("--where", metavar="AXIS=VALUE", action="append", help=f"{help}; may be given several times")
 
 
 def yes_option(command: argparse.ArgumentParser) -> None:
@@ -71,9 +93,13 @@ def planning_commands(add: Add) -> None:
     init.add_argument("--force", action="store_true", help="overwrite an existing file")
 
     validate = add(
-        "validate", "check a manifest and show every error at once", "validate", "validate lab.yaml --target hpc"
+        "validate",
+        "check a manifest and show every error at once",
+        "validate",
+        "validate calibration              also the code of this sweep",
+        "validate lab.yaml --target hpc",
     )
-    manifest_options(validate)
+    sweep_options(validate, "also check that the function of this sweep can be imported and called")
 
     doctor = add(
         "doctor",
@@ -83,7 +109,7 @@ def planning_commands(add: Add) -> None:
         "doctor --worker demeter-0      what protects runs on a live worker",
         "doctor --format json",
     )
-    manifest_options(doctor)
+    sweep_options(doctor, "also check that the function of this sweep can be imported and called")
     doctor.add_argument("--worker", metavar="W", help="instead: what protects runs on this worker of a live session")
     doctor.add_argument("--run-id", metavar="ID", help="whose worker is meant (default: the session that runs)")
 
@@ -92,13 +118,13 @@ def planning_commands(add: Add) -> None:
     plan = add(
         "plan",
         "show what sweeps will need, take and cost; starts nothing",
-        "plan --sweep calibration",
-        "plan --sweep calibration --pilot     run a few jobs first, and plan from what they take",
-        'plan --sweep calibration --objective "minimize time" --policy aggressive',
+        "plan",
+        "plan calibration",
+        "plan calibration --pilot     run a few jobs first, and plan from what they take",
+        'plan calibration --objective "minimize time" --policy aggressive',
         "plan --format json --output plan.json",
     )
-    manifest_options(plan)
-    plan.add_argument("--sweep", metavar="NAME", help="one sweep (default: all, run as admission allows)")
+    sweep_options(plan, "default: all, run as admission allows")
     plan.add_argument("--dry-run", action="store_true", help="start nothing, not even a pilot")
     plan.add_argument("--output", metavar="F", help="write it to a file")
     pilot_option(plan)
@@ -118,8 +144,7 @@ def planning_commands(add: Add) -> None:
     )
     views = (*VIEWS, REPLAY)
     forecast.add_argument("view", choices=views, metavar="VIEW", help=", ".join(views))
-    manifest_options(forecast, "; after replay the id or folder of a run (default: the latest)")
-    forecast.add_argument("--sweep", metavar="NAME", help="for the timeline (default: the first sweep)")
+    sweep_options(forecast, "timeline: default the first one; replay: the id or folder of a run, default the latest")
     seed_option(forecast)
 
 
@@ -132,21 +157,27 @@ def running_commands(add: Add) -> None:
     run = add(
         "run",
         "run a sweep, the manifest's tasks, or a workflow script with a live session",
-        "run --sweep calibration",
-        "run --sweep calibration --dry-run",
         "run",
+        "run calibration",
+        "run calibration --dry-run     show the plan",
+        "run calibration --fresh       compute again what is there",
         "run --target hpc --workflow pipeline.py",
         "run --workflow pipeline.py -- --year 2030     arguments after -- are the script's",
+        "run calibration --target hpc --detach     as a batch job that outlives this shell",
     )
-    manifest_options(run)
+    sweep_options(run, "what the store lacks of it is computed; default: the manifest's only one, or its tasks")
     run.add_argument("--workflow", metavar="F.py", help="a script to run as __main__; its exit status is the truth")
-    run.add_argument("--sweep", metavar="NAME", help="this sweep: what the store lacks of it is computed")
+    run.add_argument("--fresh", action="store_true", help="compute every row of the sweep again, after asking")
+    run.add_argument("--yes", action="store_true", help="with --fresh: do not ask")
     pilot_option(run)
     choice_options(run)
-    run.add_argument("--asset", metavar="A", help="only the rows of this asset of the sweep; others are not expected")
+    where_option(run, "only the rows of the sweep with this value of an axis; others are not expected")
+    run.add_argument("--asset", metavar="A", help="the same as --where asset=A")
     run.add_argument("--here", action="store_true", help="on this machine with one worker, whatever the target is")
     run.add_argument("--profile", metavar="P", help="with --here: the size of its worker (default: as planned)")
     run.add_argument("--holder", metavar="ID", help="runs that name the same one are one sweep to all others")
+    outlives = "as a driver that outlives this shell: a batch job on Slurm, else a process of its own"
+    run.add_argument("--detach", action="store_true", help=outlives)
     run.add_argument("--dry-run", action="store_true", help="show the plan, as scalable plan does; start nothing")
     run.add_argument("--task", metavar="NAME", action="append", dest="tasks", help="this task and those it needs")
 
@@ -187,19 +218,33 @@ def running_commands(add: Add) -> None:
 
     runs = add(
         "runs",
-        "list the runs of the project, or compare two of them",
+        "list the runs of the project, compare two of them, or delete some",
         "runs",
         "runs diff run-20260415T101500Z-lab-1a2b3c4d run-20260416T093000Z-lab-5e6f7a8b",
         "runs --all --format json",
+        "runs delete --older-than 30d        shows what would go, then asks",
+        "runs delete --max-size 1GB --yes    the oldest go first",
     )
-    runs.add_argument("action", nargs="?", default="list", choices=("list", "diff"), metavar="ACTION", help="list|diff")
-    runs.add_argument("ids", nargs="*", metavar="RUN", help="diff: the ids or folders of two runs")
+    actions = ("list", "diff", "delete")
+    runs.add_argument("action", nargs="?", default="list", choices=actions, metavar="ACTION", help="|".join(actions))
+    runs.add_argument("ids", nargs="*", metavar="RUN", help="diff: two runs; delete: those to delete, by id or folder")
     runs.add_argument("--all", action="store_true", help="list every run (default: the latest 20)")
+    runs.add_argument("--older-than", metavar="T", help="delete: runs that ended before this time, e.g. 30d")
+    runs.add_argument("--max-size", metavar="SIZE", help="delete: the oldest, until no more than this is left")
+    runs.add_argument("--dry-run", action="store_true", help="delete: show what would go, delete nothing")
+    yes_option(runs)
     run_options(runs)
 
-    logs = add("logs", "show what workers printed", "logs -f", "logs demeter-3 --lines 500")
+    logs = add(
+        "logs",
+        "show what workers printed",
+        "logs -f",
+        "logs demeter-3 --lines 500",
+        "logs --driver -f      what a detached driver printed, also before its run begins",
+    )
     logs.add_argument("worker", nargs="?", metavar="WORKER", help="one worker (default: all, merged)")
     logs.add_argument("-f", "--follow", action="store_true", help="go on until the run is over")
+    logs.add_argument("--driver", action="store_true", help="what the detached driver itself printed")
     logs.add_argument("--run-id", metavar="ID", help="default: the latest run that is running, then the latest")
     logs.add_argument("--lines", metavar="N", default="100", help="how many of the last lines of each (default: 100)")
     manifest_option(logs)
@@ -224,23 +269,28 @@ def running_commands(add: Add) -> None:
 
 def sweep_commands(add: Add) -> None:
     def of_a_store(command: argparse.ArgumentParser) -> None:
-        command.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
-        command.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
-        command.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
+        place_options(command)
         format_option(command)
 
     results = add(
         "results", "show what a sweep has given so far", "results calibration", "results calibration --all",
-        "results calibration --check", "results calibration --format json",
+        "results calibration --check", "results calibration --format csv > rows.csv",
+        "results calibration --output rows.parquet",
     )  # fmt: skip
-    results.add_argument("sweep", nargs="?", metavar="SWEEP", help="default: the manifest's only one")
+    results.add_argument("named", nargs="?", metavar="SWEEP", help="default: the manifest's only one")
+    results.add_argument("--sweep", metavar="NAME", help="the same as SWEEP")
+    where_option(results, "only rows with this value of an axis")
     results.add_argument("--all", action="store_true", help="every row instead of means by variant")
     results.add_argument("--check", action="store_true", help="exit status 1 if a row is missing or failed")
-    of_a_store(results)
+    results.add_argument("--output", metavar="F", help="write it to a file; .csv, .parquet and .json say the format")
+    place_options(results)
+    forms = ("text", "json", "csv", "parquet")
+    means = "text for people; json, csv or parquet (a file) for machines, with every row"
+    results.add_argument("--format", choices=forms, help=means)
 
     slots = add(
         "slots", "show which sweeps run or wait among all that share the store, or take a slot for several runs",
-        "slots", "slots take calibration --holder nightly-1     then: run --sweep calibration --holder nightly-1",
+        "slots", "slots take calibration --holder nightly-1     then: run calibration --holder nightly-1",
         "slots leave calibration --holder nightly-1", "slots stop node-7:4711     who waits for a slot gives up",
     )  # fmt: skip
     actions = ("list", "take", "leave", "stop")
@@ -256,8 +306,8 @@ def sweep_commands(add: Add) -> None:
         "decide", "judge the variants of a sweep: LOCK, KEEP_AVAILABLE or ABANDON", "decide calibration",
         "decide calibration --format json",
     )  # fmt: skip
-    decide.add_argument("sweep", nargs="?", metavar="SWEEP", help="default: the manifest's only one")
-    of_a_store(decide)
+    sweep_options(decide)
+    decide.add_argument("--variant", metavar="VARIANT", help="show all metrics and the rule of one variant")
 
     lock = add(
         "lock", "make a variant part of the base on which further sweeps run", "lock calibration isotonic",
@@ -286,7 +336,7 @@ def sweep_commands(add: Add) -> None:
     cache.add_argument("--unreachable", action="store_true", help="gc: what no declared sweep would use now")
     cache.add_argument("--dry-run", action="store_true", help="gc: say what would go, remove nothing")
     cache.add_argument("--artefacts", metavar="URL", help="another folder or URL than the manifest's")
-    cache.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
+    cache.add_argument("--manifest", metavar="F", help=MANIFEST_DEFAULT)
     format_option(cache)
 
 
@@ -305,7 +355,7 @@ def operator_commands(add: Add) -> None:
             nargs = "?" if optional else None
             command.add_argument("name", nargs=nargs, metavar=names.partition(":")[0], help=names.partition(": ")[2])
         if name == "mark-failed":
-            command.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
+            command.add_argument("--manifest", metavar="F", help=MANIFEST_DEFAULT)
             format_option(command)
         else:
             command.add_argument("--run-id", metavar="ID", help="default: the session that runs, then the latest")
@@ -332,9 +382,13 @@ def operator_commands(add: Add) -> None:
     yes_option(pause)
     about("resume", "let a paused session go on", "resume")
     stop = about(
-        "stop", "end a run in an orderly way, as Ctrl-C does; finished rows stay", "stop --dry-run", "stop --yes"
+        "stop",
+        "end a run in an orderly way, as Ctrl-C does; finished rows stay",
+        "stop --dry-run",
+        "stop --yes",
+        "stop driver-20261117T101500Z-1a2b3c      a detached driver, also one that waits in a queue",
     )
-    stop.add_argument("run", nargs="?", metavar="RUN", help="its id (default: the session that runs)")
+    stop.add_argument("run", nargs="?", metavar="RUN", help="its id, or its driver's (default: what runs)")
     stop.add_argument("--dry-run", action="store_true", help="show what is in flight, stop nothing")
     yes_option(stop)
     rollback = add(
@@ -347,9 +401,7 @@ def operator_commands(add: Add) -> None:
     rollback.add_argument("--to", metavar="RUN", help="whose plan (default: the latest other one of the same work)")
     rollback.add_argument("--undo", action="store_true", help="lift what is pinned: the next plan is made anew")
     rollback.add_argument("--dry-run", action="store_true", help="say what would be done, do nothing")
-    rollback.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
-    rollback.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
-    rollback.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
+    place_options(rollback)
     format_option(rollback)
     forget = add(
         "forget",
@@ -359,13 +411,12 @@ def operator_commands(add: Add) -> None:
     )
     forget.add_argument("what", choices=("peak",), metavar="peak", help="what is forgotten")
     forget.add_argument("name", nargs="?", metavar="NAME", help="a sweep, factor, component or task (default: all)")
-    forget.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
-    forget.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
-    forget.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
+    place_options(forget)
     format_option(forget)
     mark_names = "NAME: a sweep, a task, a run, a job or row as it is printed, or the key of a row"
     example = 'mark-failed calibration --reason "wrong prices in March"'
     mark = about("mark-failed", "let results count no longer, to be computed again", example, names=mark_names)
+    where_option(mark, "only rows with this value of an axis")
     mark.add_argument("--reason", metavar="TEXT", help="what is wrong with them, for those who ask; needed to mark")
     mark.add_argument("--undo", action="store_true", help="let marked rows that had a result count again")
     mark.add_argument("--dry-run", action="store_true", help="show which rows are meant, change nothing")
@@ -379,13 +430,14 @@ def operator_commands(add: Add) -> None:
     )
     dlq_options(dlq)
     debug = about(
-        "debug", "run what failed, or one cell of a sweep, again here in the foreground", "debug first --pdb",
-        "debug --sweep calibration --asset AAVEUSDC --fold 2", names="RUN: which", optional=True,
+        "debug", "run what failed, or one row of a sweep, again here in the foreground", "debug first --pdb",
+        "debug --sweep models --where dataset=wine --where fold=2", names="RUN: which", optional=True,
     )  # fmt: skip
     debug.add_argument("--pdb", action="store_true", help="enter the debugger where the error was raised")
-    debug.add_argument("--sweep", metavar="S", help="instead: a cell of this sweep, the first that matches")
-    for name in ("asset", "variant", "fold", "cost"):
-        debug.add_argument(f"--{name}", metavar=name[0].upper(), help=f"which cell: its {name}")
+    debug.add_argument("--sweep", metavar="S", help="instead: a row of this sweep, the first that matches")
+    where_option(debug, "which row: its value on an axis")
+    for name, axis in (("asset", "asset"), ("variant", "variant"), ("fold", "fold"), ("cost", "cost_bps")):
+        debug.add_argument(f"--{name}", metavar=name[0].upper(), help=f"the same as --where {axis}=…")
     debug.add_argument("--fresh", action="store_true", help="compute every stage of the cell, whatever is kept")
     chaos = add(
         "chaos",
@@ -403,7 +455,7 @@ def dlq_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("ids", nargs="*", metavar="ID", help="of a dead letter, or its first digits")
     command.add_argument("--all", action="store_true", help="every dead letter")
     yes_option(command)
-    command.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
+    command.add_argument("--manifest", metavar="F", help=MANIFEST_DEFAULT)
     format_option(command)
 
 
@@ -433,9 +485,9 @@ def upkeep_commands(add: Add) -> None:
     deploy = add(
         "deploy",
         "write the files with which a cluster or Airflow runs a sweep by itself, or Prometheus watches; starts nothing",
-        "deploy kubernetes --sweep calibration --output deploy",
+        "deploy kubernetes calibration --output deploy",
         "deploy kubernetes --target cluster --helm --output chart",
-        "deploy airflow --sweep calibration --output dags",
+        "deploy airflow calibration --output dags",
         "deploy prometheus --output watch",
     )
     deploy_options(deploy)
@@ -454,8 +506,7 @@ def upkeep_commands(add: Add) -> None:
 def deploy_options(command: argparse.ArgumentParser) -> None:
     systems = ("kubernetes", "airflow", "prometheus")
     command.add_argument("what", choices=systems, metavar="SYSTEM", help=", ".join(systems))
-    manifest_options(command)
-    command.add_argument("--sweep", metavar="S", help="which to run (default: the manifest's only one, or its tasks)")
+    sweep_options(command, "which to run; default: the manifest's only one, or its tasks")
     command.add_argument("--output", metavar="DIR", default="deploy", help="a folder to write to (default: deploy)")
     command.add_argument("--force", action="store_true", help="replace files of the same names in it")
     command.add_argument("--helm", action="store_true", help="kubernetes: a Helm chart instead of plain files")

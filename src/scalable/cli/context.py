@@ -17,7 +17,7 @@ from scalable.errors import UsageError
 from scalable.manifest import Loaded, load_text
 from scalable.manifest.load import read
 from scalable.manifest.targets import installed_providers
-from scalable.observe.folders import project_folder
+from scalable.observe.folders import find_manifest, project_folder
 from scalable.session.machine import history, site_of
 from scalable.store import Store, open_store
 from scalable.sweeps.loading import open_results
@@ -51,21 +51,36 @@ def load_named(
     return load_text(text, file, env=env, target=target, overlay=overlay, providers=installed_providers())
 
 
-def opened_store(options: argparse.Namespace, env: Mapping[str, str] = os.environ) -> Store:
+def opened_store(options: argparse.Namespace) -> Store:
     """Open the store that is there, for who works with its content; where the environment names it, no manifest."""
-    path = manifest_path(options.manifest, env)
-    if url := env.get("SCALABLE_STORE_URL"):
+    path = manifest_path(options.manifest)
+    if url := os.environ.get("SCALABLE_STORE_URL"):
         return open_store(url, folder=project_folder(path), create=False)
-    return open_results(load_named(read(path), str(path), None, None, env).manifest, create=False)
+    return open_results(load_named(read(path), str(path), None, None).manifest, create=False)
 
 
 def manifest_path(named: str | None, env: Mapping[str, str] = os.environ) -> Path:
-    return Path(named or env.get("SCALABLE_MANIFEST") or "scalable.yaml")
+    return find_manifest(named, env)
 
 
-def seed(options: argparse.Namespace, env: Mapping[str, str] = os.environ) -> int:
+def chosen(options: argparse.Namespace) -> dict[str, str]:
+    """Return the values of axes that rows are asked for by; ``--asset A`` is short for ``--where asset=A``."""
+    where: dict[str, str] = {}
+    asset = getattr(options, "asset", None)
+    for written in (*(options.where or ()), *([f"asset={asset}"] if asset else ())):
+        axis, equals, value = written.partition("=")
+        if not equals or not axis.strip() or not value.strip():
+            raise UsageError(f"--where {written}: name an axis and its value, e.g. --where dataset=wine")
+        if where.setdefault(axis.strip(), value.strip()) != value.strip():
+            raise UsageError(
+                f"--where {axis.strip()}: {where[axis.strip()]} and {value.strip()}; a row has one of them"
+            )
+    return where
+
+
+def seed(options: argparse.Namespace) -> int:
     name = "--seed" if options.seed is not None else "SCALABLE_SEED"
-    text = options.seed if options.seed is not None else env.get("SCALABLE_SEED") or "0"
+    text = options.seed if options.seed is not None else os.environ.get("SCALABLE_SEED") or "0"
     if not (text.isascii() and text.isdecimal() and len(text) <= 18):
         raise UsageError(f"{name} is {text!r}; write a whole number from 0, e.g. {name}=0")
     return int(text)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 
+from scalable.cli.arguments import GROUPED, REPLAY
 from scalable.cli.parser import parser
 
-RENAMED = {"places": "slots"}  # commands that had another name in the version before
+RENAMED = {"places": "ops slots"} | {name: f"{group} {name}" for group, names in GROUPED.items() for name in names}
+"""Commands by the name they had in the version before, with the one they have now."""
+PROGRAMS = ("completion",)  # whose old name stays silent: shells that were set up before ask for names at every Tab
+MANIFESTS = (".yaml", ".yml", ".json")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
@@ -19,9 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ours, rest = split(renamed(list(sys.argv[1:] if arguments is None else arguments)))
     options = parser().parse_args(ours)
     options.rest = rest
+    options.arguments = [*ours, "--", *rest] if rest else ours
     from scalable.errors import ScalableError, UsageError
 
     try:
+        resolve(options)
+        remember_place(options)
         set_log_level(os.environ.get("SCALABLE_LOG_LEVEL", ""))
         with waiting(options.command):
             command = import_module(f"scalable.cli.commands.{options.command.replace('-', '_')}")
@@ -46,8 +54,34 @@ def renamed(arguments: list[str]) -> list[str]:
     old = arguments[0] if arguments else ""
     if old not in RENAMED:
         return arguments
-    print(f"scalable {old} is now  scalable {RENAMED[old]}; the next version drops the old name", file=sys.stderr)
-    return [RENAMED[old], *arguments[1:]]
+    if old not in PROGRAMS:
+        print(f"scalable {old} is now  scalable {RENAMED[old]}; the next version drops the old name", file=sys.stderr)
+    return [*RENAMED[old].split(), *arguments[1:]]
+
+
+def resolve(options: argparse.Namespace) -> None:
+    """Take what stands in a sweep's place for the path of a manifest if it looks like one, else for a sweep."""
+    from scalable.errors import UsageError
+
+    named = getattr(options, "named", None)
+    if named is None or getattr(options, "view", "") == REPLAY:  # which is about a run
+        return
+    if named.endswith(".py"):
+        raise UsageError(f"{named} is a script; write  scalable run --workflow {named}")
+    as_what = "manifest" if "/" in named or named.endswith(MANIFESTS) else "sweep"
+    other = getattr(options, as_what)
+    if other is not None and other != named:
+        raise UsageError(f"{named} and --{as_what} {other} name two; leave out one of them")
+    setattr(options, as_what, named)
+
+
+def remember_place(options: argparse.Namespace) -> None:
+    """Let the commands that messages suggest mean the manifest, target and overlay that this one was given."""
+    from scalable.wording import PLACE
+
+    given = {f"--{name}": getattr(options, name, None) for name in ("manifest", "target", "overlay")}
+    PLACE.clear()
+    PLACE.update({option: str(value) for option, value in given.items() if value})
 
 
 def flush() -> None:

@@ -8,13 +8,13 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 from scalable.cli.output import Screen, Trimmed, console, pipe_width, working
 from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder, RunView, read, runs_dir
-from scalable.observe.liveness import State, running, state_in
+from scalable.observe.files import write_beside
+from scalable.observe.liveness import RunState, running, state_in
 from scalable.observe.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, WITHIN_S, NoAnswerError, ask
 
 __all__ = [
@@ -51,7 +51,7 @@ def asked(folder: RunFolder, question: str, /, *, within_s: float = WITHIN_S, **
         return ask(folder, question, within_s=within_s, **arguments)
 
 
-def state(folder: RunFolder) -> State:
+def state(folder: RunFolder) -> RunState:
     return state_in(folder, RunView.of(read(folder.journal)))
 
 
@@ -109,10 +109,7 @@ def save(path: Path, data: bytes) -> None:
     """Write a file whole or not at all."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder; name a file in it, e.g. --output {path / 'output.txt'}")
-    beside = path.with_name(f".{token_hex(8)}.part")
     try:
-        beside.write_bytes(data)
-        beside.replace(path)
+        write_beside(path, data, private=False)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise ScalableError(f"{path} cannot be written: {error.strerror}") from None

@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 
 from scalable import __version__
 from scalable.cli.arguments import (
+    GROUP_SUMMARIES,
+    GROUPED,
     operator_commands,
     planning_commands,
     running_commands,
@@ -20,12 +22,12 @@ from scalable.cli.arguments import (
 )
 
 EXAMPLES = """examples:
-  scalable init --template ftf           write a commented scalable.yaml
-  scalable plan --sweep calibration      see what it needs, takes and costs
-  scalable run --sweep calibration       compute what is missing of it
-  scalable status; scalable workers      what runs, and who works on what
-  scalable explain RUN                   why it waits, failed or was tried again
-  scalable decide calibration            what each variant is worth
+  scalable init --template ftf     write a commented scalable.yaml
+  scalable plan calibration        see what it needs, takes and costs
+  scalable run calibration         compute what is missing of it
+  scalable status                  what runs now
+  scalable results calibration     what it gave
+  scalable decide calibration      what each variant is worth
 
 scalable COMMAND --help  shows what a command takes, with examples
 """
@@ -33,13 +35,20 @@ GROUPS = {
     "describe and plan": planning_commands,
     "run and look": running_commands,
     "results and decisions": sweep_commands,
-    "operate": operator_commands,
+    "when something is wrong": operator_commands,
     "set up": upkeep_commands,
 }
+MEANT = {
+    "--force": "--fresh", "--overwrite": "--fresh", "--rerun": "--fresh", "--no-cache": "--fresh",
+    "--script": "--workflow", "--file": "--manifest", "--config": "--manifest", "-f": "--manifest",
+    "--json": "--format json", "--csv": "--format csv", "--name": "--sweep", "--run": "--run-id", "-y": "--yes",
+    "-n": "--dry-run",
+}  # fmt: skip
+"""Options of other programs, and what does the same here; it counts where a command has it."""
 
 
 class Parser(argparse.ArgumentParser):
-    """One that says what was probably meant by a word it does not know."""
+    """A parser that says what was probably meant by a word it does not know."""
 
     def error(self, message: str) -> NoReturn:
         if wrong := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
@@ -51,25 +60,35 @@ class Parser(argparse.ArgumentParser):
 
 
 class CommandParser(Parser):
-    """One that complains itself about what it does not know, with its own usage; argparse leaves it to the top."""
+    """A parser that complains itself about what it does not know, with its own usage; argparse leaves it to the top."""
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            from difflib import get_close_matches
-
-            near = get_close_matches(unknown[0].partition("=")[0], self._option_string_actions, n=1)
-            self.error(f"unrecognized arguments: {' '.join(unknown)}" + (f"; write {near[0]}" if near else ""))
+            near = self.meant(unknown[0].partition("=")[0])
+            self.error(f"unrecognized arguments: {' '.join(unknown)}" + (f"; write {near}" if near else ""))
         return parsed, unknown
 
+    def meant(self, word: str) -> str:
+        """Return the option that was probably meant; nothing if none is alike."""
+        from difflib import get_close_matches
 
-class TopParser(Parser):
-    """Its help lists the commands by what they are for."""
+        known = MEANT.get(word, "")
+        if known.partition(" ")[0] in self._option_string_actions:
+            return known
+        return next(iter(get_close_matches(word, self._option_string_actions, n=1)), "")
+
+
+class ListingParser(Parser):
+    """A parser of commands, whose help lists them by what they are for."""
 
     summaries: dict[str, dict[str, str]]
+    examples = ""
 
     def error(self, message: str) -> NoReturn:
-        super().error(f"{message}; scalable --help  lists them" if message.endswith("required: COMMAND") else message)
+        super().error(
+            f"{message}; {self.prog} --help  lists them" if message.endswith("required: COMMAND") else message
+        )
 
     def format_help(self) -> str:
         widest = max(len(name) for group in self.summaries.values() for name in group)
@@ -77,30 +96,58 @@ class TopParser(Parser):
             f"{title}:\n" + "\n".join(f"  {name:<{widest}}  {summary}" for name, summary in group.items())
             for title, group in self.summaries.items()
         ]
-        return "\n\n".join([self.format_usage().strip(), str(self.description), *groups, EXAMPLES])
+        return "\n\n".join([self.format_usage().strip(), str(self.description), *groups, self.examples])
+
+
+def new_parser(*, kind: type[Parser] = CommandParser, **options: Any) -> Any:
+    """Return the parser of a command, or of a group of commands."""
+    return kind(**options)
 
 
 def parser() -> argparse.ArgumentParser:
-    top = TopParser(
+    top = ListingParser(
         prog="scalable",
-        usage="scalable [--version] COMMAND [OPTIONS]",
+        usage="scalable [--version] COMMAND [SWEEP] [OPTIONS]",
         description="Describe a sweep once, see its size, time, cost and risk before paying, then run it anywhere.",
     )
+    top.examples = EXAMPLES
     top.add_argument("--version", action="version", version=f"scalable {__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=CommandParser)
-    top.summaries = {title: {} for title in GROUPS}
+    made_by: Any = new_parser
+    commands: Any = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=made_by)
+    top.summaries = {title: {} for title in GROUPS if title != "set up"}
+    parsers: dict[str, tuple[Any, dict[str, str], str]] = {}
+    """By group: what adds a command to it, the summaries of its commands, and how it is called."""
+    for group, summary in GROUP_SUMMARIES.items():
+        made = commands.add_parser(
+            group,
+            kind=ListingParser,
+            prog=f"scalable {group}",
+            usage=f"scalable {group} COMMAND [OPTIONS]",
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+        )
+        made.summaries = {"commands": {}}
+        inner = made.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=made_by)
+        parsers[group] = (inner, made.summaries["commands"], f"scalable {group}")
+    group_of = {name: group for group, names in GROUPED.items() for name in names}
     for title, commands_of in GROUPS.items():
 
         def add(name: str, summary: str, *examples: str, title: str = title) -> argparse.ArgumentParser:
-            top.summaries[title][name] = summary
-            return commands.add_parser(
+            daily = (commands, top.summaries.get(title, {}), "scalable")
+            parent, summaries, called = parsers[group_of[name]] if name in group_of else daily
+            summaries[name] = summary
+            added: argparse.ArgumentParser = parent.add_parser(
                 name,
-                prog=f"scalable {name}",
+                prog=f"{called} {name}",
                 help=summary,
                 description=f"{summary[0].upper()}{summary[1:]}.",
-                epilog="examples:\n" + "\n".join(f"  scalable {example}" for example in examples),
+                epilog="examples:\n" + "\n".join(f"  {called} {example}" for example in examples),
                 formatter_class=argparse.RawDescriptionHelpFormatter,
             )
+            return added
 
         commands_of(add)
+    top.summaries["less often"] = {
+        group: f"{summary}: {', '.join(GROUPED[group])}" for group, summary in GROUP_SUMMARIES.items()
+    }
     return top

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -40,32 +40,33 @@ ERASE = "\r\x1b[2K"
 @contextmanager
 def progress_shown(run: RunFolder) -> Iterator[None]:
     """Show progress until the block ends."""
-    over = threading.Event()
     screen = errors()
-    follower = Follower(run)
     if not screen.is_terminal or screen.is_dumb_terminal:
-        thread = showing(in_pipe, looks_at(follower), Trouble(follower), over, screen)
-        try:
+        with showing(run, in_pipe, screen):
             yield
-        finally:
-            over.set()
-            thread.join()
         return
     line = StatusLine(screen)
     with line.below(sys.stdout, sys.stderr):
-        thread = showing(on_terminal, looks_at(follower), Trouble(follower), over, line)
         try:
-            yield
+            with showing(run, on_terminal, line):
+                yield
         finally:
-            over.set()
-            thread.join()
             line.erase()
 
 
-def showing(target: Any, *args: Any) -> threading.Thread:
-    thread = threading.Thread(target=target, args=args, name="scalable-progress", daemon=True)
+@contextmanager
+def showing(run: RunFolder, show: Callable[..., None], where: Console | StatusLine) -> Iterator[None]:
+    """Show progress in a thread of its own, which has ended when the block has."""
+    over, follower = threading.Event(), Follower(run)
+    thread = threading.Thread(
+        target=show, args=(looks_at(follower), Trouble(follower), over, where), name="scalable-progress", daemon=True
+    )
     thread.start()
-    return thread
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def on_terminal(looks: Iterator[dict[str, Any]], trouble: Trouble, over: threading.Event, line: StatusLine) -> None:

@@ -7,13 +7,14 @@ knows. A sweep with ``run`` is checked when it is compiled, since that imports i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from typing import Any
 
-from scalable.catalogue import FACTORS, TRIALS
+from scalable.catalogue import FACTORS, PLUGIN
 from scalable.errors import QuantityError, ScalableError
 from scalable.findings import Finding, Severity
-from scalable.manifest.checks import OWN_KEYS, undefined
 from scalable.manifest.models import Manifest
+from scalable.manifest.task_checks import undefined
 from scalable.manifest.work import Sweep
 from scalable.sweeps.project import in_project
 
@@ -27,7 +28,7 @@ def impossible(manifest: Manifest) -> list[Finding]:
 
 
 def contradictions(manifest: Manifest) -> Iterator[Finding]:
-    sweeps = {name: sweep for name, sweep in manifest.sweeps.items() if sweep.run is None}
+    sweeps = {name: sweep for name, sweep in manifest.sweeps.items() if sweep.workload == PLUGIN.name}
     if not sweeps:
         return
     try:
@@ -37,14 +38,17 @@ def contradictions(manifest: Manifest) -> Iterator[Finding]:
     read = set(DEFAULTS) - OF_OTHERS
     for name, sweep in sweeps.items():
         path = f"sweeps.{name}"
-        if sweep.factor not in read:
-            message = f"the trading workload has nothing called {sweep.factor!r}, and no other is named"
+        if unread := [axis for axis in sweep.compare if axis not in read]:
+            message = f"the trading workload has nothing called {unread[0]!r}, and no other is named"
             remedy = "write run: package.module:function for a workload of your own"
-            yield Finding.warning("no-workload", f"{path}.factor", message, remedy)
+            where = "factor" if sweep.is_short else f"compare.{unread[0]}"
+            yield Finding.warning("no-workload", f"{path}.{where}", message, remedy)
             continue
         unknown = [setting for setting in sweep.settings if setting not in read]
         for setting in unknown:
-            yield undefined(f"{path}.settings.{setting}", "setting", setting, read - set(OWN_KEYS))
+            yield undefined(
+                f"{path}.settings.{setting}", "setting", setting, read - {*sweep.over, *sweep.average, *sweep.implied}
+            )
         first: dict[str, Finding] = {}  # what is wrong with one variant is as a rule with the next, too
         for finding in refused(path, sweep, unknown):
             first.setdefault(finding.path, finding)
@@ -53,16 +57,17 @@ def contradictions(manifest: Manifest) -> Iterator[Finding]:
 
 def refused(path: str, sweep: Sweep, unknown: Iterable[str]) -> Iterator[Finding]:
     written = {name: value for name, value in sweep.settings.items() if name not in unknown}
-    common = {**written, "folds": sweep.folds, "trials": sweep.trials or TRIALS[sweep.power], "seed": sweep.seed}
-    variants = sweep.variants or list(FACTORS[sweep.factor].variants)
-    for index, variant in enumerate(variants):
-        costs = sweep.costs_bps if index == 0 else sweep.costs_bps[:1]  # they have nothing to do with each other
-        for place, cost in enumerate(costs):
-            cell = {**common, sweep.factor: variant, "cost_bps": cost}
+    common = {**sweep.implied, **written}
+    costs = sweep.average.get("cost_bps", ())
+    for index, variant in enumerate(product(*sweep.compare.values())):
+        varied = dict(zip(sweep.compare, variant, strict=True))
+        first = costs if index == 0 else costs[:1]  # they have nothing to do with each other
+        for place, cost in enumerate(first or (None,)):
+            cell = {**common, **varied, **({"cost_bps": cost} if cost is not None else {})}
             for about, message, remedy in complaints(cell):
-                where = at(path, sweep, about, message, index, place)
+                where = at(path, sweep, about, message, varied, place)
                 text = message.removeprefix(f"{about}: ") if where.endswith(f".{about}") else message
-                other = locked_away({*written, sweep.factor}, cell)
+                other = locked_away({*written, *varied}, cell)
                 if other:
                     text += f" (unless another {other} is locked)"
                 elif about == "market":
@@ -89,18 +94,20 @@ def complaints(cell: Settings) -> list[tuple[str, str, str]]:
     return []
 
 
-def at(path: str, sweep: Sweep, about: str, message: str, variant: int, cost: int) -> str:
+def at(path: str, sweep: Sweep, about: str, message: str, varied: Settings, cost: int) -> str:
     """Return where in the sweep that is written: the setting itself, or the one of the sweep that leads to it."""
     if about == "cost_bps":
-        return f"{path}.costs_bps[{cost}]"
+        return f"{path}.{sweep.where('average.cost_bps')}[{cost}]"
     for name in (about, *(word for word in sweep.settings if f"{word}:" in message)):
         if name in sweep.settings:
             return f"{path}.settings.{name}"
-    if about == sweep.factor or f"{sweep.factor}:" in message:
-        return f"{path}.variants[{variant}]" if sweep.variants else f"{path}.factor"
+    for name, value in varied.items():
+        if about == name or f"{name}:" in message:
+            key = sweep.where(f"compare.{name}")
+            return f"{path}.{key}" if key == "factor" else f"{path}.{key}[{sweep.compare[name].index(value)}]"
     for name in (about, "folds"):
-        if name in sweep.model_fields_set and (name == about or f" {name} " in message):
-            return f"{path}.{name}"
+        if name in sweep.implied and (name == about or f" {name} " in message):
+            return f"{path}.{sweep.where(f'settings.{name}')}"
     return path
 
 

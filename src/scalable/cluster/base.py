@@ -1,4 +1,4 @@
-"""What a provider is: how a target becomes a cluster, and the few things every backend must be able to do.
+"""The interface of a provider: how a target becomes a cluster, and what every backend must be able to do.
 
 ``DeploymentProvider`` is the public protocol; ``get_provider`` finds one by its name. A provider built on Dask usually
 writes a ``Launcher`` only, and gives it to ``TaggedCluster``, which does the rest.
@@ -14,9 +14,11 @@ from importlib.metadata import entry_points
 from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+from scalable import mpi
 from scalable.engine.events import Loss
 from scalable.errors import ScalableError, UsageError
 from scalable.findings import Finding
+from scalable.machine_hours import HeldResources
 from scalable.manifest.models import PROFILES, Component, Manifest
 from scalable.manifest.policies import Policies
 from scalable.manifest.targets import PROVIDER_GROUP, REGISTERED, KubernetesTarget, LocalTarget, Target
@@ -51,11 +53,28 @@ class LaunchRefused(ProviderError):  # noqa: N818 - what happened, not only that
 
 
 @dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """Options of a component's batch jobs beside their size. Those that are not set are the target's."""
+
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    reservation: str | None = None
+    walltime: str | None = None
+
+    def over(self, others: BatchOptions) -> BatchOptions:
+        """Return the same with what it does not say from others."""
+        return BatchOptions(*(getattr(self, name) or getattr(others, name) for name in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerTemplate:
     """All workers of one tag: size, surroundings, and how many tasks each takes at once."""
 
     tag: str
     cpus: int = 1
+    """On each of its nodes."""
     memory: Memory | None = None
     gpus: int = 0
     slots: int = 1
@@ -65,12 +84,22 @@ class WorkerTemplate:
     image: str | None = None
     mounts: Mapping[str, str] = field(default_factory=dict)
     preload_script: str | None = None
+    modules: tuple[str, ...] = ()
+    """Set-up of batch jobs on Slurm before the worker starts, with ``conda`` and ``setup``, as in the manifest."""
+    conda: str | None = None
+    setup: str | None = None
+    program: mpi.MpiSize = mpi.ONE
+    """The processes of a program that its tasks start, on several nodes perhaps; one for an ordinary worker."""
+    gpu_type: str | None = None
+    batch: BatchOptions = field(default_factory=BatchOptions)
 
     @classmethod
     def of(cls, tag: str, component: Component, slots: int = 1) -> WorkerTemplate:
+        program = component.program
+        slots = slots if program.ranks == 1 else 1  # a program has all there is
         return cls(
             tag=tag,
-            cpus=component.cpus,
+            cpus=program.cpus_per_node,
             memory=component.memory,
             gpus=component.gpus,
             slots=slots,
@@ -79,6 +108,12 @@ class WorkerTemplate:
             image=component.image,
             mounts=dict(component.mounts),
             preload_script=component.preload_script,
+            modules=tuple(component.modules or ()),
+            conda=component.conda,
+            setup=component.setup,
+            program=program,
+            gpu_type=component.gpu_type,
+            batch=BatchOptions(*(getattr(component, name) for name in BatchOptions.__dataclass_fields__)),
         )
 
     def options(self, name: str, scheduler: str) -> WorkerOptions:
@@ -100,13 +135,27 @@ class WorkerTemplate:
     @property
     def environment(self) -> dict[str, str]:
         """Return thread pools sized to the CPUs of a slot, then what the component says."""
-        threads = str(max(1, self.cpus // self.slots))
-        return {**dict.fromkeys(THREAD_VARIABLES, threads), **self.env}
+        return {**dict.fromkeys(THREAD_VARIABLES, str(self.threads)), **self.runner_environment}
+
+    @property
+    def runner_environment(self) -> dict[str, str]:
+        """Return what runners have besides: how many processes a program has, and what the component says."""
+        return {**self.program.variables, **self.env}
+
+    @property
+    def all_cpus(self) -> int:
+        """Return the CPUs on all its nodes, which are paid for."""
+        return self.cpus * self.program.nodes
+
+    @property
+    def threads(self) -> int:
+        """Return the CPUs of a slot, or of one process of a program."""
+        return self.program.cpus if self.program.ranks > 1 else max(1, self.cpus // self.slots)
 
 
 @dataclass(frozen=True, slots=True)
 class DeploymentSpec:
-    """What a provider is told: one target of a manifest and the kinds of workers it shall serve."""
+    """The request to a provider: one target of a manifest and the kinds of workers it shall serve."""
 
     project: str
     target_name: str
@@ -119,6 +168,10 @@ class DeploymentSpec:
     """Where logs and certificates of this run go; a folder of its own if nothing is said."""
     places: Mapping[str, WorkerPlace] = field(default_factory=dict)
     """Where workers of each kind go, for backends that place them on pools of nodes."""
+
+    def only(self, tags: Collection[str]) -> DeploymentSpec:
+        """Return it with these kinds of workers and no others: what nobody uses need not be possible here."""
+        return replace(self, components={tag: part for tag, part in self.components.items() if tag in tags})
 
     def target_as(self, kind: type[OwnTarget]) -> OwnTarget:
         """Return the target as the type of one provider, which is asked for its own targets only."""
@@ -218,8 +271,8 @@ class DeploymentProvider(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
-    """Why a worker is gone, in the engine's terms and in words."""
+class WorkerFate:
+    """The reason why a worker is gone, in the engine's terms and in words."""
 
     cause: Loss
     detail: str = ""
@@ -230,8 +283,10 @@ class Fate:
 class Launched(Protocol):
     """One worker that was asked for: a process, a batch job, a pod."""
 
-    job: str | None
-    """What the backend calls it, for people."""
+    @property
+    def job(self) -> str | None:
+        """Return what the backend calls it, for people."""
+        ...
 
     @property
     def waits(self) -> str:
@@ -239,11 +294,11 @@ class Launched(Protocol):
         ...
 
     @property
-    def fate(self) -> Fate | None:
+    def fate(self) -> WorkerFate | None:
         """Return why it is gone; nothing while it is there, as far as is known."""
         ...
 
-    async def learn_fate(self, within: float) -> Fate:
+    async def learn_fate(self, within: float) -> WorkerFate:
         """Find out why it is gone; asks the backend again instead of waiting for its next report."""
         ...
 
@@ -268,6 +323,37 @@ class Warned(Protocol):
     @property
     def notice(self) -> str:
         """Return the notice in the backend's words; empty if it has none."""
+        ...
+
+
+@runtime_checkable
+class Finite(Protocol):
+    """A worker whose allocation ends."""
+
+    @property
+    def work_ends_at(self) -> float | None:
+        """Return when work on it must be over, in seconds since the epoch.
+
+        Nothing while that is not known, infinity if it does not end.
+        """
+        ...
+
+
+@runtime_checkable
+class Successor(Protocol):
+    """A worker that may have been started in the place of another, in an allocation that had run for a while."""
+
+    @property
+    def late(self) -> bool: ...
+
+
+@runtime_checkable
+class Grouped(Protocol):
+    """A worker that may share an allocation, such as a batch job, with others; it is given back as a whole."""
+
+    @property
+    def allocation(self) -> str:
+        """Return the name of what it shares; empty if it shares nothing."""
         ...
 
 
@@ -299,6 +385,8 @@ class Node:
     """When it appeared, in seconds since the epoch; also long before the run."""
     until: float | None = None
     """When it went; nothing while it is there."""
+    awaited: bool = True
+    """It may have been started for this run; one that a worker found ready, and whose age is not known, was not."""
 
 
 @runtime_checkable
@@ -311,6 +399,31 @@ class Landlord(Protocol):
 
     def node_of(self, worker: str) -> str | None:
         """Return the name of the machine that a worker is or was on; nothing while it has none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAllocation:
+    """The resources that one batch job holds, and from when to when."""
+
+    name: str
+    held: HeldResources
+    since: float
+    """When the batch system started it, in seconds of the epoch."""
+    until: float | None = None
+    """When it ended; nothing while it is there."""
+
+    def used(self, now: float) -> HeldResources:
+        """Return the hours it has used by now."""
+        return self.held.for_seconds(max(0.0, (now if self.until is None else self.until) - self.since))
+
+
+@runtime_checkable
+class Tenant(Protocol):
+    """A launcher whose workers are in allocations of a batch system. The answer is from memory: nothing waits."""
+
+    def holdings(self) -> Sequence[HeldAllocation]:
+        """Return all allocations that this run holds or held."""
         ...
 
 

@@ -15,6 +15,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, ExitStack, suppress
+from pathlib import Path
 from typing import Any, ClassVar
 
 import dask
@@ -24,22 +25,23 @@ from distributed.deploy.cluster import Cluster
 from distributed.security import Security
 from distributed.utils import silence_logging_cmgr
 
-from scalable.cluster.base import Fate, Launcher, Warned, WorkerTemplate
+from scalable.cluster.base import Launcher, Warned, WorkerFate, WorkerTemplate
 from scalable.cluster.diagnosis.observing import LOOK_EVERY_S, Observer
 from scalable.cluster.scheduler import FairScheduler
-from scalable.cluster.security import Scratch
+from scalable.cluster.security import RunSecurity, Scratch
 from scalable.cluster.workers import STOP_WITHIN_S, Losses, Member, Replacements, Watcher
 from scalable.engine.events import Loss
 from scalable.errors import UnknownTagError, UsageError
+from scalable.observe.fleet import CLOSED
 from scalable.wording import not_defined
-from scalable.worker.runner.path import off_the_path
+from scalable.worker.rights import JOINING
+from scalable.worker.runner.environment import off_the_path
 
 logger = logging.getLogger("scalable")
 
 QUIET = {"distributed.admin.tick.interval": "1s", "distributed.admin.system-monitor.interval": "2s"}
 """What a scheduler measures of itself all the time, less often: it shares this machine with the workers."""
 ROUTES = ["distributed.http.health"]
-CLOSED = "session closed"  # why workers go when the cluster does
 LOOP_WITHIN_S = 10.0  # for the event loop to end: threads that wait for a disk or a service may not
 
 Listener = Callable[[str, dict[str, Any]], None]
@@ -66,14 +68,20 @@ class TaggedCluster(Cluster):
         """The one that can close it; a forked child has only a copy of this object."""
         self.templates: dict[str, WorkerTemplate] = {}
         self.members: dict[str, Member] = {}
+        self.launching: set[str] = set()
+        """Names of workers that the launcher is being asked for."""
         self.refused: set[str] = set()
-        """Names of workers that could not be had, as far as the backend's answer told."""
+        """Names of workers that could not be had, as far as the backend's answer told, or were not wanted any more."""
         self.losses = Losses(self)
         self.listeners: list[Listener] = []
         self.replacements = Replacements(self, wanted=replace)
         self.security = security or Security()
         self.scratch = Scratch()
-        getattr(launcher, "leftovers", []).append(self.scratch.path)
+        self.certificates: Path | None = None
+        """Folder with the keys for other clients of the same user; it is removed with the cluster."""
+        if isinstance(security, RunSecurity):
+            self.certificates = self.scratch.path / "certificates"
+            security.driver.write(self.certificates)
         self.scheduler: Any = None
         self.has_observer = False
         """Somebody else says why workers do not come and tasks wait."""
@@ -200,6 +208,10 @@ class TaggedCluster(Cluster):
                 security=self.security,
                 running=self.losses.running_on,
                 fate=self.losses.known_fate,
+                allotted=self.losses.allotted_s,
+                crashed=self.losses.crashed_in,
+                unwanted=self.unwanted,
+                tell=lambda finding: self.tell("finding", **finding.to_record("finding")),
                 local_directory=str(self.scratch.path),
                 **self._scheduler_options,
             )
@@ -270,8 +282,10 @@ class TaggedCluster(Cluster):
         for _ in range(n):
             names.append(f"{template.tag}-{self._count}")
             self._count += 1
+        self.launching.update(names)
         launch = asyncio.ensure_future(self.launch_all(names, template, partly=partly))
         self._launches.add(launch)
+        launch.add_done_callback(lambda task: self.launching.difference_update(names))
         launch.add_done_callback(self._launches.discard)
         launch.add_done_callback(lambda task: task.cancelled() or task.exception())  # its caller may be gone
         return await asyncio.shield(launch)
@@ -282,6 +296,8 @@ class TaggedCluster(Cluster):
         results = dict(zip(names, await asyncio.gather(*asked, return_exceptions=True), strict=True))
         accepted = {name: result for name, result in results.items() if not isinstance(result, BaseException)}
         refusals = [result for result in results.values() if isinstance(result, BaseException)]
+        if accepted and (reaper := getattr(self.launcher, "reaper", None)) is not None:
+            reaper.on_death(["rm", "-rf", str(self.scratch.path)])  # a driver that is killed cannot
         if refusals and not partly:
             await asyncio.gather(*(launched.stop(gently=False) for launched in accepted.values()))
             accepted = {}
@@ -345,11 +361,13 @@ class TaggedCluster(Cluster):
             raise
         self.over(member, None)
 
-    def over(self, member: Member, fate: Fate | None) -> None:
+    def over(self, member: Member, fate: WorkerFate | None) -> None:
         """Say once that a worker is gone."""
         if self.members.pop(member.name, None) is None:
             return
         member.gone.set()
+        if not member.joined:
+            self.refused.add(member.name)  # one of several in a batch job may still be on its way
         facts = {"worker": member.name, "tag": member.tag}
         if member.address and fate:
             self.losses.fates[member.address] = fate
@@ -358,7 +376,7 @@ class TaggedCluster(Cluster):
             why = member.launched.notice if member.had_notice and isinstance(member.launched, Warned) else ""
             self.tell("worker-removed", reason=f"{member.leaving}: {why}" if why else member.leaving, **facts)
             return
-        fate = fate or Fate(Loss.WORKER_LOST)
+        fate = fate or WorkerFate(Loss.WORKER_LOST)
         if member.joined:
             peak = {"peak": fate.peak.bytes} if fate.peak else {}
             self.tell("worker-lost", cause=fate.cause.value, detail=fate.detail, **peak, **facts)
@@ -383,8 +401,18 @@ class TaggedCluster(Cluster):
 
     # What the scheduler and the backend report
 
+    def unwanted(self, name: str, peer: str) -> str:
+        """Return why no worker of a name may join, empty if it may; tells of one that nobody ever asked for."""
+        if name in self.members or name in self.launching:
+            return ""
+        if name in self.refused:
+            return f"{name} is not wanted any more"
+        reason = f"no worker was asked for as {name}"
+        self.scheduler.refused(JOINING, peer, reason)
+        return reason
+
     def turn_away(self, address: str | None, name: str) -> None:
-        """Close one that came although it was refused, or the answer got lost: nobody counts it or would end it."""
+        """Close one that came although it was refused or sent away before: nobody counts it or would end it."""
         if address is not None and name in self.refused:
             with suppress(KeyError, OSError):
                 self.scheduler.close_worker(address)
@@ -394,7 +422,9 @@ class TaggedCluster(Cluster):
         member = self.members.get(name)
         if member is None or member.leaving:
             return
+        member.joined_at = member.joined_at if member.joined else time.time()
         member.address, member.joined, member.waits = address, True, ""
+        member.note_end()
         state = self.scheduler.workers[address]
         self.replacements.joined(member)
         self.tell(
@@ -406,6 +436,7 @@ class TaggedCluster(Cluster):
             pid=state.pid if isinstance(getattr(state, "pid", None), int) else None,
             slots=member.template.slots,
             took_s=round(member.age_s, 3),
+            **member.shared,
         )
 
     def waits(self, member: Member, reason: str) -> None:

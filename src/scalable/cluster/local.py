@@ -18,7 +18,15 @@ from typing import Any
 from distributed import Worker
 
 from scalable import proc
-from scalable.cluster.base import ClusterHandle, DeploymentSpec, Fate, Launched, Launcher, LaunchRefused, WorkerTemplate
+from scalable.cluster.base import (
+    ClusterHandle,
+    DeploymentSpec,
+    Launched,
+    Launcher,
+    LaunchRefused,
+    WorkerFate,
+    WorkerTemplate,
+)
 from scalable.cluster.cluster import TaggedCluster
 from scalable.cluster.provider import TaggedProvider
 from scalable.cluster.security import Scratch, certified
@@ -28,16 +36,17 @@ from scalable.manifest.targets import LocalTarget
 from scalable.manifest.validation import ValidationReport
 from scalable.observe.files import append_private
 from scalable.observe.folders import RunFolder
-from scalable.observe.logs import last_lines, without_time
+from scalable.observe.logs import LAST_LINES, last_lines, without_time
 from scalable.planning.resources import CostEstimate, ScalePlan
 from scalable.quantities import Memory
 from scalable.wording import plural
-from scalable.worker.current_tasks import read
+from scalable.worker.crashes import CRASHES, crash_in, signal_called
 from scalable.worker.main import first_cause
+from scalable.worker.meter import noted_tasks
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_START
 from scalable.worker.reaper import Reaper
+from scalable.worker.runner.environment import off_the_path, python_path
 from scalable.worker.runner.memory import memory_limits
-from scalable.worker.runner.path import off_the_path, python_path
 from scalable.worker.runner.process import WORKER_MARK
 from scalable.worker.runners import Runners
 
@@ -86,11 +95,10 @@ class LocalProvider(TaggedProvider):
         target = spec.target_as(LocalTarget)
         scheduler: dict[str, object] = {"host": "127.0.0.1", "protocol": "tls"}  # others may be on this machine
         launcher: Launcher
-        security = certificates = None
+        security = None
         if target.processes:
             launcher = ProcessLauncher(spec.run_folder, folder=spec.folder)
-            certificates = launcher.handout
-            security = certified(certificates)
+            security = certified(launcher.handout, worker_clients=spec.policies.worker_clients == "allowed")
         else:
             launcher = ThreadLauncher(spec.folder)
             scheduler = {"protocol": "inproc"}
@@ -104,7 +112,7 @@ class LocalProvider(TaggedProvider):
             allowed_failures=spec.policies.retry.times,
             name=spec.project,
         )
-        return self.handle(cluster, certificates, processes=target.processes)
+        return self.handle(cluster, processes=target.processes)
 
     def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
         return self.cost_by_cpu(spec.target_as(LocalTarget).cpu_price, spec, plan)
@@ -124,7 +132,7 @@ def gpus_present() -> int | None:
 LOOK_EVERY_S = 0.1  # at the memory of workers that are near their limit: fast enough to act before the machine suffers
 SELDOM_S = 0.5  # at those far from it
 GROWTH = 4 * 2**30  # bytes a second at most that a process can take
-LAST_LINES = 40  # of a log, where the reason of its end stands
+CRASH_TOLD_WITHIN_S = 1.0  # until what a worker printed as it crashed is in its log
 CLOSE_WITHIN_S = 3.0  # a worker that was asked to close and has not by then is killed
 
 
@@ -138,8 +146,6 @@ class ProcessLauncher:
         self.own = Scratch()
         self.scratch = self.own.path
         self.handout = self.scratch / "handout"
-        self.leftovers = [self.scratch]
-        """Folders that go even if this process is killed."""
         self.run = RunFolder(Path(run_folder or self.scratch))
         self.folder = folder
         self.launched = 0
@@ -163,7 +169,7 @@ class ProcessLauncher:
             parent=os.getpid(),
         )
         try:
-            self.reaper.on_death(["rm", "-rf", *map(str, self.leftovers)])  # a driver that is killed cannot
+            self.reaper.on_death(["rm", "-rf", str(self.scratch)])  # a driver that is killed cannot
             with os.fdopen(append_private(log), "ab") as output:
                 process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "scalable.worker", *options.arguments()],
@@ -222,32 +228,41 @@ class WorkerProcess:
         return 0.0
 
     def running(self) -> set[str] | None:
-        return read(self.note)
+        return noted_tasks(self.note)
 
     @property
-    def fate(self) -> Fate | None:
+    def fate(self) -> WorkerFate | None:
         status = self.process.poll()
         return None if status is None else self.fate_by(status)
 
-    def fate_by(self, status: int) -> Fate:
+    def fate_by(self, status: int) -> WorkerFate:
         if self.over_limit is not None:
             detail = f"used {self.over_limit} of the {self.limit} it may use; killed"
-            return Fate(Loss.OUT_OF_MEMORY, detail, self.over_limit)
+            return WorkerFate(Loss.OUT_OF_MEMORY, detail, self.over_limit)
         if status == 0:
-            return Fate(Loss.PREEMPTED, "left after notice (SIGTERM)")
+            return WorkerFate(Loss.PREEMPTED, "left after notice (SIGTERM)")
         if status == CANNOT_START:
-            return Fate(Loss.CANNOT_START, last_words(self.log))
+            return WorkerFate(Loss.CANNOT_START, last_words(self.log))
         if status == CANNOT_CONNECT:
-            return Fate(Loss.WORKER_LOST, last_words(self.log))
+            return WorkerFate(Loss.WORKER_LOST, last_words(self.log))
         if status == -signal.SIGKILL:
             hint = "killed by SIGKILL, not by us: by a person, or by the kernel when memory ran out (dmesg tells)"
-            return Fate(Loss.WORKER_LOST, hint)
+            return WorkerFate(Loss.WORKER_LOST, hint)
+        if -status in CRASHES:
+            detail = f"crashed with {signal_called(-status)}{crash_in(self.log) or ''}; its log: {self.log}"
+            return WorkerFate(Loss.WORKER_CRASHED, detail)
         if status < 0:
-            return Fate(Loss.WORKER_LOST, f"crashed with {signal.Signals(-status).name}; its log: {self.log}")
-        return Fate(Loss.WORKER_LOST, f"ended with status {status}: {last_words(self.log)}")
+            return WorkerFate(Loss.WORKER_LOST, f"ended by {signal_called(-status)}; its log: {self.log}")
+        return WorkerFate(Loss.WORKER_LOST, f"ended with status {status}: {last_words(self.log)}")
 
-    async def learn_fate(self, within: float) -> Fate:
-        return await self.ended(within) or Fate(Loss.WORKER_LOST, "its connection broke; the process was alive")
+    async def learn_fate(self, within: float) -> WorkerFate:
+        fate = await self.ended(within)
+        deadline = time.monotonic() + CRASH_TOLD_WITHIN_S
+        while fate is not None and fate.cause is Loss.WORKER_CRASHED and time.monotonic() < deadline:
+            if crash_in(self.log) is not None:
+                return self.fate or fate
+            await asyncio.sleep(LOOK_EVERY_S)
+        return fate or WorkerFate(Loss.WORKER_LOST, "its connection broke; the process was alive")
 
     async def stop(self, *, gently: bool = True) -> None:
         if gently:
@@ -256,7 +271,7 @@ class WorkerProcess:
         while self.process.poll() is None:
             await asyncio.sleep(0.005)
 
-    async def ended(self, within: float) -> Fate | None:
+    async def ended(self, within: float) -> WorkerFate | None:
         deadline = time.monotonic() + within
         while self.process.poll() is None and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
@@ -323,11 +338,11 @@ class WorkerThreads:
         self.ending: asyncio.Task[Any] | None = None
 
     @property
-    def fate(self) -> Fate | None:
-        return Fate(Loss.WORKER_LOST, "its worker was closed") if self.worker.status.name == "closed" else None
+    def fate(self) -> WorkerFate | None:
+        return WorkerFate(Loss.WORKER_LOST, "its worker was closed") if self.worker.status.name == "closed" else None
 
-    async def learn_fate(self, within: float) -> Fate:
-        return self.fate or Fate(Loss.WORKER_LOST, "the scheduler lost sight of it")
+    async def learn_fate(self, within: float) -> WorkerFate:
+        return self.fate or WorkerFate(Loss.WORKER_LOST, "the scheduler lost sight of it")
 
     async def stop(self, *, gently: bool = True) -> None:
         if self.ending is None:  # a close that is interrupted half-way never ends

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from scalable.cluster.base import ClusterHandle, DeploymentSpec, LaunchRefused
@@ -31,11 +30,11 @@ class TaggedProvider(ABC):
     @abstractmethod
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle: ...
 
-    def handle(self, cluster: TaggedCluster, certificates: Path | None = None, **facts: Any) -> ClusterHandle:
-        """Hand a cluster out with facts about it; ``certificates`` is the folder of its keys on this machine."""
+    def handle(self, cluster: TaggedCluster, **facts: Any) -> ClusterHandle:
+        """Hand a cluster out with facts about it."""
         metadata = {"provider": self.name, **facts, "scheduler": cluster.scheduler_address}
-        if certificates is not None:
-            metadata["certificates"] = str(certificates)
+        if cluster.certificates is not None:
+            metadata["certificates"] = str(cluster.certificates)
         return ClusterHandle(cluster, lambda: ScalableClient(cluster), metadata)
 
     def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:
@@ -68,6 +67,7 @@ class TaggedProvider(ABC):
         """Price CPUs by the hour, as batch systems charge; nothing where no price is written."""
         if price is None:
             return None
-        sizes = {tag: plan.resources_by_tag.get(tag) or spec.components[tag] for tag in plan.workers_by_tag}
-        workers = {tag: (count, float(sizes[tag].cpus)) for tag, count in plan.workers_by_tag.items()}
+        sizes = {tag: plan.resources_by_tag.get(tag) for tag in plan.workers_by_tag}
+        cpus = {tag: size.cpus if size is not None else spec.components[tag].all_cpus for tag, size in sizes.items()}
+        workers = {tag: (count, float(cpus[tag])) for tag, count in plan.workers_by_tag.items()}
         return CostEstimate.by_cpu(self.name, price, workers)

@@ -1,4 +1,4 @@
-"""What workers on other machines share: a request that is never forgotten, and an end that may take long.
+"""The common part of workers on other machines: a request that is never forgotten, and an end that may take long.
 
 A backend that is asked for a worker may answer when the caller has gone, and one that is asked to end it may not answer
 at all; in neither case may a worker stay that nobody knows.
@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from scalable.cluster.base import Fate, Launched, LaunchRefused, WorkerTemplate
+from scalable.cluster.base import Launched, LaunchRefused, WorkerFate, WorkerTemplate
 
 Result = TypeVar("Result")
 
@@ -39,7 +39,7 @@ class RemoteLauncher(ABC):
 class RemoteWorker(ABC):
     """One worker whose end is asked of a backend."""
 
-    fate: Fate | None
+    fate: WorkerFate | None
 
     def __init__(self) -> None:
         self.fate = None

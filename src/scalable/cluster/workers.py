@@ -17,11 +17,22 @@ from typing import TYPE_CHECKING, Any
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from scalable.cluster.base import Fate, Launched, LaunchRefused, Witness, WorkerTemplate
+from scalable.cluster.base import (
+    Finite,
+    Grouped,
+    Launched,
+    LaunchRefused,
+    Successor,
+    Witness,
+    WorkerFate,
+    WorkerTemplate,
+)
 from scalable.cluster.scheduler import give_up, give_up_large
-from scalable.engine.events import Loss
+from scalable.engine.events import NEVER, Loss
 from scalable.engine.fleet import LATE_AFTER_S, START_DELAY_S, YOUNG_S
+from scalable.walltime import EARLY_S
 from scalable.wording import plural
+from scalable.worker.crashes import crash_in
 from scalable.worker.meter import TOPIC, UNREADABLE
 
 if TYPE_CHECKING:
@@ -46,6 +57,15 @@ class Member:
     address: str | None = None
     """Set while it is connected."""
     joined: bool = False
+    joined_at: float = 0.0
+    """When it was first connected, in seconds since the epoch."""
+    span: float = 0.0
+    """The longest time that its work was to have since then; its allocation may be shortened later.
+
+    Endless for one that came late into its allocation: what is cut off there may fit into a whole one.
+    """
+    work_ends_at: float | None = None
+    """When work on it must be over, if it ends and its backend says when; in seconds since the epoch."""
     leaving: str = ""
     """Why it was told to go; empty while it is wanted."""
     had_notice: bool = False
@@ -64,6 +84,31 @@ class Member:
     @property
     def tag(self) -> str:
         return self.template.tag
+
+    def note_end(self) -> None:
+        """Note what its backend says of its end."""
+        ends_at = self.launched.work_ends_at if isinstance(self.launched, Finite) else None
+        if ends_at is not None and self.joined:
+            late = isinstance(self.launched, Successor) and self.launched.late
+            self.span = NEVER if late else max(self.span, ends_at - self.joined_at)
+        self.work_ends_at = ends_at if ends_at != NEVER else None
+
+    @property
+    def allotted_s(self) -> float | None:
+        """The time that its work had if its allocation ends now; endless if it goes for another notice.
+
+        Nothing for a worker that goes for no reason of its backend's.
+        """
+        ends_at = self.work_ends_at
+        if ends_at is not None and time.time() >= ends_at - EARLY_S:
+            return self.span
+        return NEVER if self.had_notice else None
+
+    @property
+    def shared(self) -> dict[str, str]:
+        """Return the allocation that it shares with others, as a fact; none if it shares nothing."""
+        allocation = self.launched.allocation if isinstance(self.launched, Grouped) else ""
+        return {"allocation": allocation} if allocation else {}
 
 
 class Watcher(SchedulerPlugin):
@@ -96,6 +141,7 @@ class Watcher(SchedulerPlugin):
                     self.cluster.replacements.had_notice(named)
 
 
+CRASH_TOLD_WITHIN_S = 2.0  # until what a worker printed as it crashed is in its log; others are not held up longer
 FATE_WITHIN_S = 10.0  # how long to look for the cause of a worker's death before calling it lost
 
 
@@ -107,7 +153,7 @@ class Losses:
 
     def __init__(self, cluster: TaggedCluster) -> None:
         self.cluster = cluster
-        self.fates: dict[str, Fate] = {}
+        self.fates: dict[str, WorkerFate] = {}
         """Why workers are gone, by their address."""
 
     async def watch(self) -> None:
@@ -119,6 +165,7 @@ class Losses:
             for member in members:
                 if member.name not in cluster.members:
                     continue
+                member.note_end()
                 fate = member.launched.fate
                 if fate is not None and not member.leaving:
                     if member.address in cluster.scheduler.workers:  # the scheduler has not noticed yet
@@ -146,7 +193,7 @@ class Losses:
     async def bury(self, member: Member) -> None:
         fate = await member.launched.learn_fate(FATE_WITHIN_S)
         if member.had_notice and fate.cause is Loss.WORKER_LOST:  # the worker said more than its backend
-            fate = Fate(Loss.PREEMPTED, f"left after notice; {fate.detail}")
+            fate = WorkerFate(Loss.PREEMPTED, f"left after notice; {fate.detail}")
         if member.address:
             self.fates[member.address] = fate  # before the rest of it is ended: someone may be waiting for the reason
         if fate.cause is Loss.OUT_OF_MEMORY:  # also where the backend said so later than the scheduler lost the worker
@@ -155,17 +202,43 @@ class Losses:
             await asyncio.wait_for(member.launched.stop(gently=False), STOP_WITHIN_S)
         self.cluster.over(member, fate)
 
-    def known_fate(self, address: str) -> Fate | None:
+    def known_fate(self, address: str) -> WorkerFate | None:
         """Return why a worker is gone, if its backend knows that without being asked."""
-        launched = next((m.launched for m in self.cluster.members.values() if m.address == address), None)
+        launched = self.launched_at(address)
         return self.fates.get(address) or (launched.fate if launched is not None else None)
 
     def running_on(self, address: str) -> set[str] | None:
         """Return keys of the tasks that a worker was doing when it died, if it kept a note of them."""
-        launched = next((m.launched for m in self.cluster.members.values() if m.address == address), None)
+        launched = self.launched_at(address)
         return launched.running() if isinstance(launched, Witness) else None
 
-    async def fate_of(self, address: str) -> Fate | None:
+    def allotted_s(self, address: str) -> float | None:
+        """Return the time that work had on a worker whose allocation ends, see ``Member.allotted_s``."""
+        member = next((m for m in self.cluster.members.values() if m.address == address), None)
+        return member.allotted_s if member is not None else None
+
+    def launched_at(self, address: str) -> Launched | None:
+        return next((m.launched for m in self.cluster.members.values() if m.address == address), None)
+
+    async def crashed_in(self, address: str) -> str:
+        """Return the key of the task that a worker crashed in, as its log prints it; empty if that is not known.
+
+        The log is a moment behind; if the backend knows that it was no crash, nothing is waited for.
+        """
+        log = getattr(self.launched_at(address), "log", None)
+        deadline = time.monotonic() + CRASH_TOLD_WITHIN_S
+        while log is not None:
+            fate = self.known_fate(address)
+            if fate is not None and fate.cause is not Loss.WORKER_CRASHED:
+                break
+            if (crash := await asyncio.to_thread(crash_in, log)) is not None and crash.task:
+                return crash.task
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(CRASH_TOLD_WITHIN_S / 20)
+        return ""
+
+    async def fate_of(self, address: str) -> WorkerFate | None:
         """Return why a worker that was at this address is gone, waiting a while for the backend to say so."""
         deadline = time.monotonic() + 2 * FATE_WITHIN_S
         while address not in self.fates and time.monotonic() < deadline:
@@ -196,7 +269,7 @@ class Replacements:
         self.failed_starts[member.tag] = 0
         self.given_up.pop(member.tag, None)
 
-    def lost(self, member: Member, fate: Fate) -> None:
+    def lost(self, member: Member, fate: WorkerFate) -> None:
         """Count a worker that is gone without having been told to, and start another."""
         if member.joined:
             young = not member.died_of and member.age_s < YOUNG_S
@@ -211,13 +284,13 @@ class Replacements:
         """Start another one now, so that it can take over what this one holds."""
         if self.possible and not (member.leaving or member.noticed):
             member.noticed = True
-            self.cluster.keep(self.start_another(member, Fate(Loss.PREEMPTED, "had notice")))
+            self.cluster.keep(self.start_another(member, WorkerFate(Loss.PREEMPTED, "had notice")))
 
     @property
     def possible(self) -> bool:
         return self.wanted and self.cluster.status is Status.running
 
-    async def start_another(self, member: Member, fate: Fate) -> None:
+    async def start_another(self, member: Member, fate: WorkerFate) -> None:
         if self.failed_starts[member.tag] >= MOST_FAILED_STARTS:
             tried = plural(MOST_FAILED_STARTS, member.tag + " worker")
             logger.error("%s in a row did not start; no more are tried", tried)

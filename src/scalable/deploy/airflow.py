@@ -1,4 +1,4 @@
-"""``scalable deploy airflow``: a sweep as a DAG of Airflow, written as Python that a person would keep.
+"""``scalable admin deploy airflow``: a sweep as a DAG of Airflow, written as Python that a person would keep.
 
 The first task takes one place for the whole run of the DAG, a task per asset computes that asset's rows in a pod as
 large as a worker, and the last task fails if a row is missing. Airflow starts a lost task once more; attempts of runs
@@ -16,6 +16,7 @@ from typing import Any
 from scalable.cluster.kubernetes.objects import DISK, DISK_LIMIT, DISK_REQUEST, amounts, label, spread, text, with_disk
 from scalable.deploy.airflow_text import HEAD, IMPORT_KUBERNETES, KUBERNETES, SETTINGS, TASKS
 from scalable.deploy.deployment import HOME
+from scalable.deploy.source import STORE
 from scalable.errors import UnknownNameError, UsageError
 from scalable.manifest.models import Manifest
 from scalable.manifest.targets import KubernetesTarget, LocalTarget, SecretKey, unpinned
@@ -35,7 +36,6 @@ SMALL = {  # of tasks that only ask the store: most of their work is Airflow's o
     "requests": {**amounts(Size(Cpu.of(0.25), BESIDE)), DISK: DISK_REQUEST},
     "limits": {**amounts(Size(Cpu.of(1), BESIDE)), DISK: DISK_LIMIT},
 }
-STORE = "SCALABLE_STORE_URL"
 WIDTH = 120
 ENDS_RAW = "endraw"
 """The one word that a text may not have in which Airflow is to find no templates."""
@@ -61,16 +61,19 @@ def render(
     to = manifest.targets[target]
     profile = profile or profile_of(manifest.sweeps[sweep], {})
     grid = Grid.of(manifest.sweeps[sweep], manifest.groups)
+    if not grid.over:
+        raise UsageError(f"sweeps.{sweep}: a DAG has a task for each value of the first axis of over; add one")
     retry = manifest.policies.retry_of(manifest.sweeps[sweep].retry)
-    for name in (sweep, target, *grid.assets):
+    for name in (sweep, target, *grid.groups):
         if ENDS_RAW in name:
             raise UsageError(f"{name!r}: Airflow reads {ENDS_RAW} as the end of a text without templates; rename it")
     parts = {
-        "about": f"{plural(len(grid), 'row')}, {plural(len(grid.assets), 'asset')}",
+        "about": f"{plural(len(grid), 'row')}, {plural(len(grid.groups), grid.over[0].name)}",
         "title": identifier(sweep),
         "sweep": literal(sweep),
         "target": literal(target),
-        "assets": literal(tasks(grid.assets), "ASSETS = "),
+        "axis": grid.over[0].name,
+        "parts": literal(tasks(grid.over[0].name, grid.groups), "PARTS = "),
         "dag": literal(f"scalable_{identifier(sweep)}"),
         "profile": identifier(profile),
         "sized": literal(profile),
@@ -118,9 +121,13 @@ def pods(manifest: Manifest, name: str, target: KubernetesTarget, sweep: str, pr
     )
     worker = {"requests": requests, "limits": limits}
     rules = [{"max_skew": apart["maxSkew"], "min_domains": apart["minDomains"]}] if apart else []
-    tolerations = [dict(one) for one in (*(each.written for each in target.tolerations), *place.tolerations)]
-    secrets = {one: [value.secret, value.key] for one, value in target.env.items() if isinstance(value, SecretKey)}
-    plain = {one: text(value) for one, value in target.env.items() if not isinstance(value, SecretKey)}
+    tolerations = [
+        dict(toleration) for toleration in (*(each.written for each in target.tolerations), *place.tolerations)
+    ]
+    secrets = {
+        variable: [value.secret, value.key] for variable, value in target.env.items() if isinstance(value, SecretKey)
+    }
+    plain = {variable: text(value) for variable, value in target.env.items() if not isinstance(value, SecretKey)}
     account = target.worker_service_account
     return {
         "where": "a pod of its own",
@@ -144,24 +151,24 @@ def written(amounts: Mapping[str, object]) -> dict[str, str]:
 
 
 def larger(size: Size) -> dict[str, str]:
-    """Of the pod in which a worker of this size stands beside its driver and Airflow."""
+    """Return the amounts of the pod in which a worker of this size stands beside its driver and Airflow."""
     memory = Memory(size.memory.bytes + BESIDE.bytes) if size.memory.bytes else size.memory
     return amounts(Size(size.cpu, memory, size.gpus))
 
 
-def tasks(assets: tuple[str, ...]) -> dict[str, str]:
-    """Return a task's id for each asset: its name as far as Airflow takes it, and never one for two."""
-    texts: dict[str, str] = {}
-    for asset in assets:
-        name = f"asset_{identifier(asset)}"
-        while name in texts:
+def tasks(axis: str, values: tuple[str, ...]) -> dict[str, str]:
+    """Return the rows of each value of an axis by a task's id: as far as Airflow takes its name, never one for two."""
+    parts: dict[str, str] = {}
+    for value in values:
+        name = f"{axis}_{identifier(value)}"
+        while name in parts:
             name += "_"
-        texts[name] = asset
-    return texts
+        parts[name] = f"{axis}={value}"
+    return parts
 
 
 def identifier(name: str) -> str:
-    """As ids of DAGs and tasks and names of files may be."""
+    """Return a text as ids of DAGs and tasks and names of files may be."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:LONGEST]
 
 
@@ -169,7 +176,7 @@ LONGEST = 200  # characters of a name; Airflow takes 250 with what is before it
 
 
 def literal(value: Any, before: str = "") -> str:
-    """A value as Python, in one line if it fits behind what stands before it, else with a line for each entry."""
+    """Return a value as Python, in one line if it fits behind what stands before it, else a line for each entry."""
     line = python_text(value)
     if len(before) + len(line) <= WIDTH or not isinstance(value, dict | list):
         return line
@@ -181,7 +188,7 @@ def literal(value: Any, before: str = "") -> str:
 
 
 def python_text(value: Any) -> str:
-    """With the quotes that formatters write."""
+    """Return a value as Python, with the quotes that formatters write."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{python_text(key)}: {python_text(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, list):

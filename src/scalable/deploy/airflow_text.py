@@ -1,10 +1,10 @@
-"""The text of a DAG as ``scalable deploy airflow`` writes it; ``<<NAME>>`` stands for what a manifest says."""
+"""The text of a DAG as ``scalable admin deploy airflow`` writes it; ``<<NAME>>`` stands for what a manifest says."""
 
-HEAD = '''"""The sweep <<title>>, asset by asset: <<about>>.
+HEAD = '''"""The sweep <<title>>, part by part: <<about>>.
 
-Written by  scalable deploy airflow; yours to change. The first task waits until the sweep may run among all that share
-its store, and takes one place for this whole run of the DAG. Each asset's rows are computed in <<where>>.
-The last task gives the place back, and fails if a row is missing or failed.
+Written by  scalable admin deploy airflow; yours to change. The first task waits until the sweep may run among all that
+share its store, and takes one place for this whole run of the DAG. The last task gives the place back, and fails if a
+row is missing or failed. The rows of each <<axis>> are computed in <<where>>.
 
 A task that is lost is started once more and computes what is missing. What failed had its attempts, and is not tried
 again in this run of the DAG.
@@ -29,7 +29,7 @@ PROFILE = <<sized>>
 TARGET = <<target>>
 # Where tasks run; another one may be named when the DAG is triggered.
 MANIFEST = <<manifest>>
-ASSETS = <<assets>>
+PARTS = <<parts>>
 """
 
 KUBERNETES = '''
@@ -146,20 +146,20 @@ with DAG(
 ) as dag:
     admitted = task(
         "admitted",
-        'exec scalable slots take "$SWEEP" --profile "$PROFILE" --holder "$HOLDER"',<<in_small_line>>
+        'exec scalable ops slots take "$SWEEP" --profile "$PROFILE" --holder "$HOLDER"',<<in_small_line>>
     )
-    assets = [
+    parts = [
         task(
             name,
-            'exec scalable run --sweep "$SWEEP" --asset "$ASSET" --here --profile "$PROFILE" --holder "$HOLDER"',
-            env={"ASSET": verbatim(asset)},<<in_worker>>
+            'exec scalable run --sweep "$SWEEP" --where "$PART" --here --profile "$PROFILE" --holder "$HOLDER"',
+            env={"PART": verbatim(part)},<<in_worker>>
         )
-        for name, asset in ASSETS.items()
+        for name, part in PARTS.items()
     ]
     complete = task(
         "complete",
-        'scalable slots leave "$SWEEP" --holder "$HOLDER"\\nexec scalable results "$SWEEP" --check',
-        trigger_rule="all_done",  # whatever became of the assets<<in_small_line>>
+        'scalable ops slots leave "$SWEEP" --holder "$HOLDER"\\nexec scalable results "$SWEEP" --check',
+        trigger_rule="all_done",  # whatever became of the parts<<in_small_line>>
     )
-    admitted >> assets >> complete
+    admitted >> parts >> complete
 '''

@@ -24,7 +24,7 @@ Object = dict[str, Any]
 
 def rules_file(rules: Sequence[Rule]) -> str:
     groups = [{"name": "scalable", "rules": [alert(rule) for rule in rules]}]
-    comment = "Made by scalable deploy prometheus; a threshold is set in the manifest: alerts."
+    comment = "Made by scalable admin deploy prometheus; a threshold is set in the manifest: alerts."
     return written([Document({"groups": groups}, (comment,))])
 
 
@@ -52,7 +52,7 @@ def tests_of(rule: Rule) -> Iterator[Object]:
 
 
 def course(rule: Rule, *, born: bool) -> Object:
-    """A figure that is well, crosses the threshold and comes back; ``born``: a counter that was not there before."""
+    """Return a test of a figure that crosses the threshold and comes back; ``born``: of a counter that is new."""
     fires = QUIET_S + rule.for_s
     over = fires + STAYS_S if rule.when.increase_s is None else QUIET_S + rule.when.increase_s
     ends = over + rule.keep_s
@@ -79,7 +79,7 @@ def course(rule: Rule, *, born: bool) -> Object:
 
 
 def spared(rule: Rule, other: Condition) -> Object:
-    """Of two conditions only the first holds: nothing is told, however long that lasts."""
+    """Return a test in which only the first of two conditions holds: nothing is told, however long that lasts."""
     length = int((QUIET_S + rule.for_s) / STEP_S)
     values = {rule.when.metric: bad(rule.when), other.metric: good(other)}
     return {
@@ -95,7 +95,7 @@ def spared(rule: Rule, other: Condition) -> Object:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """How many there are before, while and after a condition holds."""
+    """The numbers of samples before, while and after a condition holds."""
 
     before: int
     during: int

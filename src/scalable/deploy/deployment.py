@@ -1,4 +1,4 @@
-"""What a manifest says about running in a cluster by itself, checked before anything is written.
+"""A manifest's wishes about running in a cluster by itself, checked before anything is written.
 
 The manifest goes into a ConfigMap as it stands, except for image and namespace, which are written out. Variables in it
 that the target's ``env`` does not give come from one Secret that only the driver sees.
@@ -31,7 +31,7 @@ from scalable.wording import undefined
 HOME = "/opt/project"
 """Where the image has the project, and the driver its manifest."""
 STATE = f"{HOME}/.scalable"
-DRIVER = Size(
+DRIVER_SIZE = Size(
     Cpu.of(1), Memory.parse("2GiB")
 )  # it plans, holds the scheduler, and keeps rows on their way to the store
 API_SERVER_OPEN = (
@@ -92,7 +92,7 @@ class Deployment:
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know who trusts what was written."""
+        """Notes for a person who trusts what was written."""
         notes = [destination.note for destination in self.destinations if destination.note]
         if self.api_server is None:
             notes.append(API_SERVER_OPEN)
@@ -118,7 +118,7 @@ def deployment(
     assert target.image is not None
     site = KubernetesSite.of(DeploymentSpec.from_manifest(manifest, target_name=name), "run")
     project = dns_label(manifest.project.name)
-    size = Size(target.scheduler_cpu or DRIVER.cpu, target.scheduler_memory or DRIVER.memory)
+    size = Size(target.scheduler_cpu or DRIVER_SIZE.cpu, target.scheduler_memory or DRIVER_SIZE.memory)
     return Deployment(
         project=project,
         target=name,
@@ -179,7 +179,7 @@ def unfit(source: Source, manifest: Manifest, target: KubernetesTarget) -> Itera
 def connected(
     source: Source, manifest: Manifest, target: KubernetesTarget, destinations: list[Destination]
 ) -> Iterator[Finding]:
-    """Fills in where pods connect to; yields what cannot be reached or would be lost."""
+    """Fill in where pods connect to; yield what cannot be reached or would be lost."""
     env = {name: text(value) for name, value in target.env.items() if not isinstance(value, SecretKey)}
     known = {**{name: value for name, value in source.local.items() if value and name in source.secret_names}, **env}
     url = known.get(STORE) if STORE in {*source.secret_names, *env} else known_text(source, manifest.store)
@@ -222,7 +222,7 @@ def known_text(source: Source, value: str | None) -> str | None:
 
 
 def lost(url: str, target: KubernetesTarget) -> str:
-    """Why the rows of a store in a file would go with the driver's pod; empty if they would not."""
+    """Return why the rows of a store in a file would go with the driver's pod; empty if they would not."""
     if scheme_of(url) not in SQLITE:
         return ""
     if target.claim is None:

@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from scalable import __version__
 from scalable.cluster.kubernetes.objects import USER
 from scalable.deploy.deployment import HOME, STATE, Deployment
+from scalable.wording import DISTRIBUTION, own_distribution
 
 FILESYSTEMS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
 """Which package reads an object store, by the URL's scheme."""
@@ -31,7 +32,7 @@ IGNORED = (
 
 
 def files(deployment: Deployment, folder: Path, project: Path) -> dict[str, str]:
-    """Docker reads only the ignored files beside the Dockerfile, so those of the project are among them."""
+    """Return the Dockerfile and the ignore file beside it; Docker reads only that one, so the project's is in it."""
     manifest_folder, around = folder.resolve(), project.resolve()
     inside = (
         [str(manifest_folder.relative_to(around))]
@@ -43,7 +44,7 @@ def files(deployment: Deployment, folder: Path, project: Path) -> dict[str, str]
 
 
 def own_ignored(file: Path) -> list[str]:
-    """Before ours, so that none of its exceptions lets a secret in."""
+    """Return the project's ignore patterns. They stand before ours, so that no exception lets a secret in."""
     if not file.is_file():
         return []
     return [
@@ -54,20 +55,22 @@ def own_ignored(file: Path) -> list[str]:
 
 
 def dockerfile(deployment: Deployment, project: Path) -> str:
-    wanted = [f"scalable[{','.join(extras(deployment))}]=={__version__}", *filesystem(deployment)]
+    wanted = [f"{DISTRIBUTION}[{','.join(extras(deployment))}]=={__version__}", *filesystem(deployment)]
     pins, missing = pinned(tuple(wanted))
     wheels = f"COPY {WHEELS}/ /wheels/\n" if (project / WHEELS).is_dir() else ""
     more = f"COPY {REQUIREMENTS} /tmp/requirements.txt\n" if (project / REQUIREMENTS).is_file() else ""
     install = ["pip install --no-cache-dir --constraint /tmp/constraints.txt"]
     install += ["--find-links /wheels"] if wheels else []
     install += ["--requirement /tmp/requirements.txt"] if more else []
+    first = f"pip wheel --no-deps -w {WHEELS} CLONE"
+    own = "" if wheels else f"# {DISTRIBUTION} is on no index; in the project, before the image is built:  {first}\n"
     left = f"# Not installed where this was written, so not pinned: {', '.join(missing)}\n" if missing else ""
     return f"""# The image of driver and workers; the folder to build it in is the project's.
 ARG BASE=python:{platform.python_version()}-slim
 FROM ${{BASE}}
 ARG PACKAGES="{" ".join(wanted)}"
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={HOME} PIP_DISABLE_PIP_VERSION_CHECK=1
-{left}COPY <<END /tmp/constraints.txt
+{own}{left}COPY <<END /tmp/constraints.txt
 {pins}END
 {wheels}{more}RUN {" ".join(install)} ${{PACKAGES}} && rm -rf /tmp/*
 WORKDIR {HOME}
@@ -94,7 +97,7 @@ def filesystem(deployment: Deployment) -> list[str]:
 
 @lru_cache  # a hundred packages are read
 def pinned(wanted: tuple[str, ...]) -> tuple[str, list[str]]:
-    """Lines for pip with the versions of these and all they need, and the names of those that are not installed."""
+    """Return lines for pip with the versions of these and all they need, and the names of those not installed."""
     versions: dict[str, str] = {}
     missing: set[str] = set()
     waiting = [Requirement(text) for text in wanted]
@@ -106,13 +109,13 @@ def pinned(wanted: tuple[str, ...]) -> tuple[str, list[str]]:
             continue
         seen.add((name, more))
         try:
-            installed = distribution(requirement.name)
+            installed = (own_distribution() if name == DISTRIBUTION else None) or distribution(requirement.name)
         except PackageNotFoundError:
             missing.add(name)
             continue
         versions[name] = installed.version
         waiting += needed(installed, more)
-    versions.pop("scalable", None)  # its version is asked for, and a wheel may bring it
+    versions.pop(DISTRIBUTION, None)  # its version is asked for, and a wheel may bring it
     return "".join(f"{name}=={version}\n" for name, version in sorted(versions.items())), sorted(missing)
 
 

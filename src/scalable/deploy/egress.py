@@ -1,4 +1,4 @@
-"""Where pods may connect to: the addresses behind a manifest's URLs, as NetworkPolicies can say them.
+"""Destinations of pods: the addresses behind a manifest's URLs, as NetworkPolicies can say them.
 
 A NetworkPolicy knows addresses and pods, not names. The name of a service of the cluster is said by its namespace; for
 any other name only the port can be restricted, and a note says so.
@@ -80,7 +80,7 @@ class Destination:
 
     @property
     def note(self) -> str:
-        """What a person should know about how it was said; empty if it was said exactly."""
+        """A note on how it was said; empty if it was said exactly."""
         if self.network is not None:
             return ""
         if self.host is None:

@@ -42,7 +42,7 @@ def figure(title: str, why: str, query: str, unit: str = "short", limit: float |
 
 
 def highest(of: str, expression: str) -> str:
-    """Driver and workers both tell it, so the larger of both."""
+    """Return a query for the highest figure: driver and workers both tell it."""
     return f"topk({MOST}, max by ({of}) ({expression}))"
 
 
@@ -203,7 +203,7 @@ def dashboard() -> Object:
 
 
 def variables() -> list[Object]:
-    """Data source, project and run, each chosen from what there is."""
+    """Return data source, project and run, each chosen from what there is."""
     chosen = {"selected": True, "text": "All", "value": "$__all"}
     entries: list[Object] = [
         {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
@@ -230,7 +230,7 @@ def variables() -> list[Object]:
 
 
 def placed() -> Iterator[Object]:
-    """Row by row: figures in the first, two panels in each other."""
+    """Place panels row by row: figures in the first, two panels in each other."""
     x = y = 0
     for number, panel in enumerate(PANELS, start=1):
         width, height = (SMALL, LOW) if panel.kind == "stat" else (HALF, TALL)

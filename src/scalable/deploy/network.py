@@ -1,4 +1,4 @@
-"""Which connections there may be: nothing but names, the pods of runs among themselves, and what the manifest names.
+"""Network policies: nothing but names, the pods of runs among themselves, and what the manifest names.
 
 Which run a pod belongs to is known only when it starts, so pods of all runs of the namespace may connect to each other;
 the certificates of each run keep them apart.
@@ -68,7 +68,7 @@ def destination_texts(destinations: Iterable[Destination], more: Iterable[str] =
 
 
 def policy(deployment: Deployment, name: str, pods: Object, **rules: list[Object]) -> Object:
-    """``ingress`` and ``egress`` that are not given stay as other policies say."""
+    """Return a policy; ``ingress`` and ``egress`` that are not given stay as other policies say."""
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",

@@ -1,4 +1,4 @@
-"""``scalable deploy prometheus``: what Prometheus, Alertmanager and Grafana need to watch sessions.
+"""``scalable admin deploy prometheus``: what Prometheus, Alertmanager and Grafana need to watch sessions.
 
 Prometheus finds sessions by the files that they keep beside their run folders while they live, so nothing is configured
 per run. The rules are those that a session applies itself; who has a Prometheus gets the alerts of all sessions there.
@@ -34,8 +34,8 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Watching:
-    """What is watched, how often, and who is told."""
+class Monitoring:
+    """The targets of monitoring, how often they are asked, and who is told."""
 
     runs: Path
     folder: Path
@@ -48,7 +48,7 @@ class Watching:
     gather_s: float = 10  # how long the first message waits for others of its kind
 
 
-def rendered(watching: Watching) -> Rendered:
+def rendered(watching: Monitoring) -> Rendered:
     files = {
         CONFIG: prometheus_file(watching),
         alert_rules.FILE: alert_rules.rules_file(watching.rules),
@@ -61,7 +61,7 @@ def rendered(watching: Watching) -> Rendered:
     return Rendered(files, notes, steps)
 
 
-def prometheus_file(watching: Watching) -> str:
+def prometheus_file(watching: Monitoring) -> str:
     every = duration(watching.every_s)
     sessions = {"files": [str(targets_dir(watching.runs.absolute()) / "*.json")], "refresh_interval": every}
     settings = {
@@ -78,7 +78,7 @@ def prometheus_file(watching: Watching) -> str:
 
 
 def drivers_in(namespace: str) -> Object:
-    """Drivers that are pods: found by their labels, and named by their pods, since no file of theirs is seen."""
+    """Return the job that finds drivers which are pods by their labels, and names them by their pods."""
     pods = {"role": "pod", "label": ",".join(f"{name}={value}" for name, value in DRIVERS["matchLabels"].items())}
     meta = "__meta_kubernetes_pod"
     return {
@@ -102,8 +102,8 @@ def in_cluster(namespace: str | None) -> tuple[str, ...]:
     return (f"{where} pods there; Debian's is built without Kubernetes, and its promtool refuses {CONFIG}",)
 
 
-def alertmanager_file(watching: Watching) -> str:
-    """To Slack, or whatever takes Slack's messages; the address is a secret, so it is in a file of its own."""
+def alertmanager_file(watching: Monitoring) -> str:
+    """Return settings that send to Slack, or whatever takes its messages; the secret address is in its own file."""
     slack = {
         "api_url_file": str(watching.folder.absolute() / SECRET),
         "send_resolved": True,
@@ -136,7 +136,7 @@ def alertmanager_file(watching: Watching) -> str:
     return written([Document(settings, comments)])
 
 
-def next_steps(watching: Watching) -> tuple[str, ...]:
+def next_steps(watching: Monitoring) -> tuple[str, ...]:
     data = watching.runs.parent
 
     def at(name: str, folder: Path = watching.folder) -> str:
@@ -153,7 +153,7 @@ def next_steps(watching: Watching) -> tuple[str, ...]:
     )
 
 
-def readme(watching: Watching, steps: Sequence[str], notes: Sequence[str]) -> str:
+def readme(watching: Monitoring, steps: Sequence[str], notes: Sequence[str]) -> str:
     lines = ["# Watching sessions with Prometheus", ""]
     lines += [f"Every session that keeps its runs in `{watching.runs.absolute()}` is found by itself."]
     lines += [f"Needs {NEEDED}.", "", *(f"To know: {note}.\n" for note in notes), "```sh", *steps, "```", ""]

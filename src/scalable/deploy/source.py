@@ -84,7 +84,7 @@ class Source:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the manifest is read with: the cluster's variables, and values of secrets as far as they are known."""
+        """The variables that the manifest is read with: the cluster's, and values of secrets where they are known."""
         written = [name for key in WRITTEN_OUT for name in self.names_in((*self.target_path, key))]
         values = {name: self.local[name] for name in written if name in self.local}
         for name, node in self.given.items():
@@ -102,7 +102,7 @@ class Source:
         return Finding.error(code, dotted(path), message, remedy, tree.locate(self.merged, path)[0])
 
     def secrets(self) -> Iterator[Finding]:
-        """Values that many could read in the cluster, as text, in an overlay or in a comment."""
+        """Yield values that many could read in the cluster, as text, in an overlay or in a comment."""
         lines = set()
         for path, node in literal(self.root):
             lines.add(node.place.line)

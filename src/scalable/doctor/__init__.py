@@ -1,4 +1,4 @@
-"""What can be known before a run: manifest, packages, disks, machine, code, the target's own word. Starts nothing."""
+"""Checks before a run: manifest, packages, disks, machine, code, the target's own word. Starts nothing."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""What a check of this machine says, as a finding, and the case that is examined."""
+"""A check of this machine as a finding, and the case that is examined."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from scalable.cluster.base import DeploymentSpec, WorkerTemplate
 from scalable.findings import Finding
+from scalable.machine_hours import HeldResources
 from scalable.manifest.models import Manifest
 
 
@@ -27,12 +28,14 @@ def fail(code: str, message: str, remedy: str = "", path: str = "") -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is examined: a manifest with its target, and the workers that plans ask for."""
+    """The case that is examined: a manifest with its target, and the workers that plans ask for."""
 
     manifest: Manifest
     spec: DeploymentSpec
     demands: Sequence[Mapping[str, int]] = ()
     """By kind, for each thing that a run may be of: the components together, or one of the sweeps."""
+    hours: HeldResources = field(default_factory=HeldResources)
+    """Core-, node- and GPU-hours that all of these need together, as far as their plans know."""
 
     @property
     def parts(self) -> dict[str, WorkerTemplate]:
@@ -50,5 +53,5 @@ class Case:
 
     @property
     def folder(self) -> Path:
-        """Where the manifest and the user's code lie."""
+        """The folder of the manifest and the user's code."""
         return Path(self.spec.folder)

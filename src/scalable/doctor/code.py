@@ -1,4 +1,4 @@
-"""Whether what tasks run can be found, and whether the project's folder can be handed to workers. Imports nothing."""
+"""Checks of code: can what tasks run be found, can the project's folder be handed to workers? Imports nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scalable.doctor.checks import Case, fail, ok, warn
 from scalable.findings import Finding
-from scalable.manifest.models import Task
+from scalable.manifest.models import RETURNED, Task
 from scalable.manifest.targets import SlurmTarget
 from scalable.quantities import Memory
 from scalable.wording import not_defined, plural, some_of
@@ -110,7 +110,7 @@ def definitions(body: Iterable[ast.stmt]) -> dict[str, ast.AST] | None:
 
 
 def misfit(node: ast.FunctionDef, task: Task) -> str:
-    """Why the task's arguments do not fit the function; empty if they do."""
+    """Return why the task's arguments do not fit the function; empty if they do."""
     takes = node.args
     named = [*takes.args, *takes.kwonlyargs]
     names = {argument.arg for argument in named}
@@ -118,7 +118,8 @@ def misfit(node: ast.FunctionDef, task: Task) -> str:
         {argument.arg for argument in takes.args[len(takes.args) - len(takes.defaults) :]} if takes.defaults else set()
     )
     optional |= {argument.arg for argument, default in zip(takes.kwonlyargs, takes.kw_defaults, strict=True) if default}
-    given = {*task.arguments, *task.needs}
+    given = {*task.arguments, *task.needs, *task.over}
+    given |= {name for name, path in task.outputs.items() if path not in RETURNED and name in names}
     if takes.posonlyargs:
         return f"takes {takes.posonlyargs[0].arg} by position only, but arguments are passed by name"
     if (unknown := sorted(given - names)) and takes.kwarg is None:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 
 from scalable.cluster.base import DeploymentSpec
-from scalable.doctor import code, machine, software, storage
+from scalable.doctor import code, machine
 from scalable.doctor.checks import Case, fail, ok
 from scalable.errors import PlanningError, ScalableError
 from scalable.findings import Finding
+from scalable.machine_hours import HeldResources
 from scalable.manifest import Loaded, ManifestError
 from scalable.session.machine import history, site_of
 from scalable.wording import plural
@@ -33,7 +34,7 @@ def examine(
 
 def examination(path: Path, load: Callable[[], Loaded]) -> Iterator[str | Finding]:
     """Yield each check, and before some of them what they look at."""
-    yield from software.versions()
+    yield from machine.versions()
     yield "the manifest"
     loaded, findings = manifest(path, load)
     yield from findings
@@ -42,21 +43,21 @@ def examination(path: Path, load: Callable[[], Loaded]) -> Iterator[str | Findin
     folder = str(path.resolve().parent)
     spec = DeploymentSpec.from_manifest(loaded.manifest, target_name=loaded.target, folder=folder)
     yield "the provider"
-    usable, findings = software.provider(spec)
+    usable, findings = machine.provider(spec)
     yield from findings
     if usable is not None:
         yield from (finding for finding in usable.validate(spec) if finding.code not in TOLD_ELSEWHERE)
     yield "the plan"
-    demands, findings = plan(loaded, path.resolve().parent)
+    demands, hours, findings = plan(loaded, path.resolve().parent)
     yield from findings
-    case = Case(loaded.manifest, spec, demands)
+    case = Case(loaded.manifest, spec, demands, hours)
     yield "folders and store"
-    yield from storage.folders(case)
-    yield from storage.store(case)
+    yield from machine.folders(case)
+    yield from machine.store(case)
     yield "this machine"
     yield from machine.checks(case)
     yield "the code"
-    yield from software.workload(loaded.manifest, spec)
+    yield from machine.workload(loaded.manifest, spec)
     yield from code.checks(case)
     if spec.target.provider == "slurm" and usable is not None:
         from scalable.doctor import slurm
@@ -78,8 +79,8 @@ def manifest(path: Path, load: Callable[[], Loaded]) -> tuple[Loaded | None, lis
     return loaded, [*findings, *loaded.report.warnings]
 
 
-def plan(loaded: Loaded, folder: Path) -> tuple[Sequence[Mapping[str, int]], list[Finding]]:
-    """Return how many workers of each kind would be asked for, by the components and by each sweep."""
+def plan(loaded: Loaded, folder: Path) -> tuple[Sequence[Mapping[str, int]], HeldResources, list[Finding]]:
+    """Return how many workers of each kind would be asked for, by the components and by each sweep, and their hours."""
     from scalable.planning.components import plan_components
     from scalable.planning.plan import plan_sweep
 
@@ -87,9 +88,9 @@ def plan(loaded: Loaded, folder: Path) -> tuple[Sequence[Mapping[str, int]], lis
         past = history(loaded.manifest.folder)
     except PlanningError as error:
         remedy = "move that file away; plans then start without history"
-        return [], [fail("history", f"earlier runs cannot be read: {error}", remedy)]
+        return [], HeldResources(), [fail("history", f"earlier runs cannot be read: {error}", remedy)]
     demands: list[Mapping[str, int]] = []
-    findings = []
+    findings, hours = list[Finding](), HeldResources()
     for sweep in [*([""] if loaded.manifest.components else []), *loaded.manifest.sweeps]:
         try:
             site = site_of(loaded.manifest, loaded.target, folder)
@@ -100,6 +101,7 @@ def plan(loaded: Loaded, folder: Path) -> tuple[Sequence[Mapping[str, int]], lis
             findings.append(fail("plan", str(error), "scalable plan  shows more"))
             continue
         demands.append(planned.scale_plan.workers_by_tag)
+        hours += planned.hours or HeldResources()
         asked = ", ".join(f"{count} × {tag}" for tag, count in demands[-1].items())
         findings.append(ok("plan", f"{sweep}: {asked}" if sweep else asked))
-    return demands, findings
+    return demands, hours, findings

@@ -1,24 +1,56 @@
-"""This machine against what the workers of a local target take, and against what any run opens."""
+"""This machine: its Python and packages, what workers of a local target take of it, and where a run writes.
+
+Nothing is left anywhere by looking.
+"""
 
 from __future__ import annotations
 
 import os
+import platform
 import resource
+import shutil
+import sqlite3
+import tempfile
 from collections.abc import Iterator
+from contextlib import closing, suppress
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
+from packaging.requirements import InvalidRequirement, Requirement
+
+from scalable import __version__
+from scalable.cluster.base import DeploymentProvider, DeploymentSpec, get_provider
 from scalable.doctor.checks import Case, fail, ok, warn
-from scalable.findings import Finding
+from scalable.errors import ScalableError
+from scalable.findings import Finding, Severity
+from scalable.manifest.models import Manifest
 from scalable.manifest.targets import LocalTarget
+from scalable.observe.folders import runs_dir
 from scalable.quantities import Memory
 from scalable.session.machine import this_machine
-from scalable.wording import plural
+from scalable.store import StoreError, open_store
+from scalable.store.urls import SQLITE, file_of, shown_url
+from scalable.sweeps.loading import artefacts_url, store_url
+from scalable.wording import install_hint, own_distribution, plural
 from scalable.worker.runner.environment import THREAD_VARIABLES
 
 FILES_OF_SCHEDULER = 200
 BARE_WORKER = Memory(100 * 1024**2)  # Python with Dask takes 75 MiB before it runs anything
 FILES_A_WORKER = 10  # connections and logs, with some to spare
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+NEEDED = {
+    "slurm": ("cryptography",),
+    "kubernetes": ("cryptography", "kr8s"),
+    "aws": ("boto3", "cryptography"),
+    "gcp": ("google.auth", "requests", "cryptography"),
+}
+"""Modules that a provider imports; they come with the extra of its name."""
+WORKLOAD = ("numpy", "pandas", "polars", "scipy", "sklearn", "xgboost", "optuna", "cleanlab")
+"""Modules of the trading workload, which come with the extra ``finetune``."""
+LITTLE = Memory.of_gib(1)  # logs and journal of a long run, and what workers spill
+NOTHING = Memory(50 * 2**20)  # below that a run does not get far
+ANSWER_WITHIN_S = 2.0
 
 
 def checks(case: Case) -> Iterator[Finding]:
@@ -99,3 +131,135 @@ def open_files(workers: int) -> Finding:
     if hard == resource.RLIM_INFINITY or hard >= needed:
         return fail("open-files", text, f"ulimit -n {needed}")
     return fail("open-files", f"{text}, and {hard} is the most", "ask for a higher limit, or lower max_workers")
+
+
+def versions() -> Iterator[Finding]:
+    """Check whether the packages are there in versions that go together."""
+    installed_versions = {"scalable": __version__, **{name: installed(name) for name in ("dask", "distributed")}}
+    listed_versions = ", ".join(f"{name} {number}" for name, number in installed_versions.items() if number)
+    own = own_distribution()
+    wrong = [problem for text in (own and own.requires) or () if (problem := unmet(text))]
+    text = f"Python {platform.python_version()}, {listed_versions}"
+    if wrong:
+        yield fail("packages", f"{text}; {'; '.join(wrong)}", install_hint())
+    elif installed_versions["dask"] != installed_versions["distributed"]:
+        remedy = f"pip install dask=={installed_versions['distributed']}"
+        yield fail("packages", f"{text}: dask and distributed must have the same version", remedy)
+    else:
+        yield ok("packages", text)
+
+
+def unmet(requirement: str) -> str:
+    """Return what is wrong with an installed package; empty if nothing is, or if it belongs to an extra."""
+    try:
+        needed = Requirement(requirement)
+    except InvalidRequirement:
+        return ""
+    if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
+        return ""
+    there = installed(needed.name)
+    if there is None:
+        return f"{needed.name} is not installed"
+    return "" if needed.specifier.contains(there, prereleases=True) else f"{needed} is needed, not {there}"
+
+
+def importable(module: str) -> bool:
+    with suppress(ModuleNotFoundError):  # a package that it lies in is missing
+        return find_spec(module) is not None
+    return False
+
+
+def installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def provider(spec: DeploymentSpec) -> tuple[DeploymentProvider | None, list[Finding]]:
+    name = spec.target.provider
+    missing = [module for module in NEEDED.get(name, ()) if not importable(module)]
+    if missing:
+        text = f"{name} needs {', '.join(missing)}, which is not installed"
+        return None, [fail("provider", text, install_hint(name))]
+    try:
+        known = get_provider(name)
+    except (ScalableError, ImportError) as error:
+        return None, [fail("provider", f"{name} cannot be used: {error}", "choose another target")]
+    return known, [ok("provider", f"{name} for target {spec.target_name}")]
+
+
+def workload(manifest: Manifest, spec: DeploymentSpec) -> Iterator[Finding]:
+    """Check whether what sweeps without a function of their own compute with is there, unless an image has it."""
+    if all(sweep.run is not None for sweep in manifest.sweeps.values()) or getattr(spec.target, "code", "") == "image":
+        return
+    if missing := [module for module in WORKLOAD if not importable(module)]:
+        text = f"the trading workload needs {', '.join(missing)}, which is not installed"
+        yield fail("workload", text, install_hint("finetune"))
+
+
+def folders(case: Case) -> Iterator[Finding]:
+    yield folder(
+        "runs-folder", runs_dir(manifest=case.folder), "write SCALABLE_RUNS_DIR=FOLDER with one you may write to"
+    )
+    if any(task.cache for task in case.manifest.tasks.values()):
+        own = case.manifest.folder / Path(case.manifest.project.local_cache or ".scalable/cache").expanduser()
+        named = Path(os.environ.get("SCALABLE_CACHE_DIR") or own)
+        yield folder("cache-folder", named.expanduser(), "write SCALABLE_CACHE_DIR=FOLDER")
+    if case.manifest.sweeps and "://" not in case.manifest.artefacts:
+        yield folder("artefacts", Path(artefacts_url(case.manifest)), "write artefacts: FOLDER")
+    yield folder("temporary-folder", Path(tempfile.gettempdir()), "write TMPDIR=FOLDER with one that has room")
+
+
+def folder(name: str, path: Path, remedy: str) -> Finding:
+    """Return whether it can be made and written, and how much room there is."""
+    there = nearest(path)
+    try:
+        with tempfile.TemporaryFile(dir=there) as file:
+            file.write(b"x")
+    except OSError as error:
+        return fail(name, f"{path} cannot be written: {error.strerror or error}", remedy)
+    free = Memory(shutil.disk_usage(there).free)
+    text = f"{path}: {free} free"
+    if free < NOTHING:
+        return fail(name, text, remedy)
+    return warn(name, f"{text}, which may not last", remedy) if free < LITTLE else ok(name, text)
+
+
+def nearest(path: Path) -> Path:
+    """Return the folder itself, or the one in which it would be made."""
+    path = path.absolute()
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path
+
+
+def store(case: Case) -> Iterator[Finding]:
+    if not case.manifest.sweeps:
+        return
+    url = store_url(case.manifest)
+    shown = shown_url(url)
+    try:
+        if url.partition(":")[0].lower() in SQLITE:
+            yield of_file(file_of(url), shown)
+        else:
+            open_store(url, patience_s=ANSWER_WITHIN_S, folder=case.manifest.folder).close()
+            yield ok("store", f"{shown} answers")
+    except StoreError as error:
+        yield fail("store", str(error), "write store: sqlite:///.scalable/results.db, or one you can reach")
+
+
+def of_file(path: Path, shown: str) -> Finding:
+    """Looks without making tables, and without touching what a running sweep may be writing."""
+    remedy = "name a file you may write to"
+    if not path.exists():
+        check = folder("store", path.parent, remedy)
+        return check if check.severity is Severity.ERROR else ok("store", f"{shown} will be made")
+    if not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK):
+        return fail("store", f"{path} may not be written", remedy)
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=ANSWER_WITHIN_S)) as connection:
+            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    except sqlite3.Error as error:
+        return fail("store", f"{path} cannot be read: {error}", remedy)
+    return ok("store", f"{shown}, {tables} tables and indexes")

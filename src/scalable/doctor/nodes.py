@@ -1,4 +1,4 @@
-"""Whether compute nodes can reach this machine and see its folders, as far as that can be known from here."""
+"""Checks whether compute nodes reach this machine and see its folders, as far as that can be known from here."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
 from pathlib import Path
 
+from scalable import proc
 from scalable.cluster.network import interfaces, no_such_interface
 from scalable.doctor.checks import Case, fail, ok, warn
-from scalable.doctor.storage import nearest
+from scalable.doctor.machine import nearest
 from scalable.findings import Finding
 from scalable.manifest.targets import SlurmTarget
 from scalable.observe.folders import runs_dir
@@ -27,7 +28,7 @@ DISCARD = 9  # a port to which nothing is sent
 
 
 def checks(case: Case, target: SlurmTarget, listing: str) -> Iterator[Finding]:
-    """``listing`` has a node and its address in each line."""
+    """Check the nodes; ``listing`` has a node and its address in each line."""
     pairs = dict(line.strip().split("|")[:2] for line in listing.splitlines() if "|" in line)
     far = elsewhere(pairs)
     if pairs:
@@ -40,7 +41,7 @@ def checks(case: Case, target: SlurmTarget, listing: str) -> Iterator[Finding]:
 
 
 def elsewhere(pairs: dict[str, str]) -> dict[str, str]:
-    """Nodes that are not this machine, by name, with their addresses."""
+    """Return nodes that are not this machine, by name, with their addresses."""
     own = {*interfaces().values(), "localhost", socket.gethostname(), socket.gethostname().partition(".")[0]}
     own_names = {name for name, address in pairs.items() if address in own or name in own or address.startswith("127.")}
     return {name: address for name, address in pairs.items() if name not in own_names}
@@ -109,7 +110,7 @@ def port(target: SlurmTarget, far: dict[str, str]) -> Finding:
 
 
 def folders(case: Case, target: SlurmTarget) -> Iterator[Finding]:
-    """Folders that workers read or write must be seen by their nodes."""
+    """Check that nodes see the folders that workers read or write."""
     wanted = {"runs-folder": runs_dir(manifest=case.folder).absolute()}
     if target.code == "shared":
         wanted["project-folder"] = case.folder
@@ -131,19 +132,8 @@ def folders(case: Case, target: SlurmTarget) -> Iterator[Finding]:
 
 
 def mount_table() -> list[tuple[str, str]]:
-    """Mount points and their types, the innermost last."""
-    try:
-        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-    mounts = []
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        fields, kinds = before.split(), after.split()
-        if len(fields) > 4 and kinds:
-            point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
-            mounts.append((point, kinds[0]))
-    return sorted(mounts, key=lambda mount: len(mount[0]))
+    """Return mount points and their types, the innermost last."""
+    return sorted(((mount.point, mount.kind) for mount in proc.mounts()), key=lambda mount: len(mount[0]))
 
 
 def mount_type(path: Path, mounts: list[tuple[str, str]]) -> str:

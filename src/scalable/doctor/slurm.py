@@ -1,4 +1,4 @@
-"""What Slurm itself says about a target, asked without submitting anything."""
+"""Checks of a Slurm target: what Slurm itself says, asked without submitting anything."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from scalable.cluster.base import WorkerTemplate
 from scalable.cluster.slurm import script
-from scalable.cluster.slurm.commands import complaint
+from scalable.cluster.slurm.accounting import balance_of
+from scalable.cluster.slurm.commands import SIZES, complaint, smallest_node
 from scalable.cluster.slurm.launcher import SlurmLauncher
 from scalable.doctor import nodes
 from scalable.doctor.checks import Case, fail, ok, warn
 from scalable.findings import Finding
+from scalable.machine_hours import CORE_HOURS, MachineHours
 from scalable.manifest.targets import SlurmTarget
+from scalable.quantities import Duration
 from scalable.wording import not_defined, plural
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
@@ -28,7 +32,7 @@ AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandResult:
     good: bool
     out: str
     err: str
@@ -64,26 +68,29 @@ def checks(case: Case) -> Iterator[Finding]:
     yield ok("Slurm", " ".join(ping.out.split()))
     queues = partitions(ask(["sinfo", "--noheader", "--format=%P|%a|%l|%F|%c|%m"]).out)
     yield from queue(target, queues)
+    windows = ask(["scontrol", "--oneliner", "show", "reservation"]).out
+    yield from maintenance(target, windows, datetime.now(UTC).astimezone().replace(tzinfo=None))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         asked = {tag: pool.submit(could_start, case, target, part) for tag, part in case.parts.items()}
         accounts = pool.submit(account, target)
         for tag, answer in asked.items():
             yield job(case.parts[tag], case.key(tag), answer.result(), sizes(target, queues))
         yield from accounts.result()
+    yield from allocation(case, target)
     yield from containers(case, target)
     yield from nodes.checks(case, target, ask(["sinfo", "--noheader", "--Node", "--format=%N|%o"]).out)
 
 
-def ask(command: list[str], text: str | None = None, env: Mapping[str, str] | None = None) -> Answer:
+def ask(command: list[str], text: str | None = None, env: Mapping[str, str] | None = None) -> CommandResult:
     try:
         done = subprocess.run(
             command, input=text, env=env, text=True, capture_output=True, timeout=ANSWER_WITHIN_S, check=False
         )
     except subprocess.TimeoutExpired:
-        return Answer(False, "", f"{command[0]} did not answer within {ANSWER_WITHIN_S:g} s")
+        return CommandResult(False, "", f"{command[0]} did not answer within {ANSWER_WITHIN_S:g} s")
     except OSError as error:
-        return Answer(False, "", f"{command[0]} could not be started: {error.strerror}")
-    return Answer(done.returncode == 0, done.stdout, done.stderr)
+        return CommandResult(False, "", f"{command[0]} could not be started: {error.strerror}")
+    return CommandResult(done.returncode == 0, done.stdout, done.stderr)
 
 
 def partitions(out: str) -> list[Queue]:
@@ -115,9 +122,38 @@ def queue(target: SlurmTarget, queues: list[Queue]) -> Iterator[Finding]:
     wanted, most = seconds(target.walltime or ""), seconds(first.limit)
     if wanted is not None and most is not None and wanted > most:
         text = f"{target.walltime} is longer than queue {name} allows, {first.limit}"
-        yield fail("walltime", text, f'write walltime: "{walltime_text(most)}" or less')
+        yield fail("walltime", text, f'write walltime: "{Duration(most).walltime}" or less')
     elif target.walltime is None and most is not None:
         yield warn("walltime", f"none is written; jobs get the default of queue {name}", "write walltime: HH:MM:SS")
+
+
+def maintenance(target: SlurmTarget, out: str, now: datetime) -> Iterator[Finding]:
+    """Warn of windows in which no job runs: Slurm starts none whose walltime would reach into one.
+
+    Slurm writes times without a zone, in that of its machines; ``now`` is in the same.
+    """
+    length = seconds(target.walltime or "")
+    for line in out.splitlines():
+        name, begins, ends = (re.search(rf"\b{key}=(\S+)", line) for key in ("ReservationName", "StartTime", "EndTime"))
+        if not (name and begins and ends and re.search(r"\bFlags=\S*MAINT", line)):
+            continue
+        try:
+            start, end = datetime.fromisoformat(begins[1]), datetime.fromisoformat(ends[1])
+        except ValueError:
+            continue
+        if end <= now or (length is not None and now + timedelta(seconds=length) <= start):
+            continue
+        count = re.search(r"\bNodeCnt=(\d+)", line)
+        where = f" of {plural(int(count[1]), 'node')}" if count else ""
+        window = f"maintenance{where} ({name[1]}) from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"
+        if start <= now:
+            yield warn("maintenance", f"{window}: no job starts before its end", "wait until then")
+            continue
+        left = int((start - now).total_seconds()) // 60 * 60
+        jobs = f"jobs of {target.walltime}" if length is not None else "jobs without a walltime"
+        shorter = f'write walltime: "{Duration(left).walltime}" or less to run before it'
+        remedy = shorter if left else "wait until its end"
+        yield warn("maintenance", f"{window}: {jobs} would reach into it and start only after it", remedy)
 
 
 def asked_for(target: SlurmTarget, queues: list[Queue]) -> list[Queue]:
@@ -129,7 +165,7 @@ def asked_for(target: SlurmTarget, queues: list[Queue]) -> list[Queue]:
 
 
 def seconds(text: str) -> int | None:
-    """Slurm's D-HH:MM:SS, HH:MM:SS or MM:SS; nothing for what is no time, such as infinite."""
+    """Read Slurm's D-HH:MM:SS, HH:MM:SS or MM:SS; None for what is no time, such as infinite."""
     match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
     if match is None:
         return None
@@ -137,27 +173,14 @@ def seconds(text: str) -> int | None:
     return ((days * 24 + hours) * 60 + minutes) * 60 + rest
 
 
-def walltime_text(total: int) -> str:
-    """As a manifest has it."""
-    minutes, rest = divmod(total, 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    return f"{f'{days}-' if days else ''}{hours:02}:{minutes:02}:{rest:02}"
-
-
-def could_start(case: Case, target: SlurmTarget, part: WorkerTemplate) -> Answer:
+def could_start(case: Case, target: SlurmTarget, part: WorkerTemplate) -> CommandResult:
     """Return what Slurm says to the very script a worker would be started with."""
     with tempfile.TemporaryDirectory(prefix="scalable-doctor-") as folder:
-        site = script.SlurmSite(
-            queue=target.queue,
-            account=target.account,
-            walltime=target.walltime,
-            interface=target.interface,
-            container_runtime=target.container_runtime,
-            python=target.python,
-            sbatch=tuple(target.sbatch or ()),
-            folder=str(case.folder) if target.code == "shared" else None,
-        )
+        site = script.SlurmSite.of(target, case.folder)
+        if site.allocations.fills:
+            options = site.options(part)
+            node = smallest_node(ask(SIZES).out, options.partition, options.constraint)
+            site = replace(site, allocations=replace(site.allocations, node=node))
         launcher = SlurmLauncher(site, Path(folder), "doctor")
         text = launcher.script(f"{part.tag}-0", part, "tls://127.0.0.1:8786")
         env = script.surroundings(text, os.environ, part.environment)
@@ -172,7 +195,7 @@ def sizes(target: SlurmTarget, queues: list[Queue]) -> str:
     return f"; the largest nodes have {cpus} CPUs and {memory} MB" if chosen else ""
 
 
-def job(part: WorkerTemplate, key: str, answer: Answer, largest: str) -> Finding:
+def job(part: WorkerTemplate, key: str, answer: CommandResult, largest: str) -> Finding:
     size = f"{plural(part.cpus, 'CPU')}{f', {part.memory}' if part.memory else ''}"
     if answer.good:
         when = re.search(r"to start at (\S+)", answer.err)
@@ -196,6 +219,24 @@ def account(target: SlurmTarget) -> list[Finding]:
     if target.account.lower() not in mine:
         return [fail("account", *not_defined("account", target.account, mine))]
     return [ok("account", target.account)]
+
+
+def allocation(case: Case, target: SlurmTarget) -> Iterator[Finding]:
+    """Check what the account has left against what the plans need, where accounting says so."""
+    budget = case.manifest.budget.allocation if case.manifest.budget else None
+    unit = budget.unit if budget is not None else CORE_HOURS
+    balance = balance_of(target.account, unit)
+    if balance is None:
+        if budget is not None:
+            text = f"Slurm's accounting does not say what the account has left; the budget of {budget} counts alone"
+            yield ok("allocation", text)
+        return
+    needed = MachineHours(case.hours.of(unit), unit)
+    text = f"{balance} left of the account"
+    if needed > balance:
+        yield warn("allocation", f"{text}, and the plans need {needed}", "ask your centre for more, or plan less")
+    else:
+        yield ok("allocation", f"{text}; the plans need {needed}")
 
 
 def containers(case: Case, target: SlurmTarget) -> Iterator[Finding]:

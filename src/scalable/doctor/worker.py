@@ -1,4 +1,4 @@
-"""What protects runs on a live worker, as the worker itself tells it: one check each."""
+"""The protections of runs on a live worker, as the worker itself tells them: one check each."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ POLICY = "policies: {fork: {policy: deny}}"
 
 
 def checks(worker: str, protections: Mapping[str, Any]) -> Iterator[Finding]:
-    """From the worker's answer to what its protections are."""
+    """Check the worker's answer to what its protections are."""
     runner = mapping(protections.get("runner"))
     if not runner:
-        remedy = f"scalable logs {quote(worker)}  shows what it says; scalable kill {quote(worker)}  replaces it"
+        remedy = f"scalable logs {quote(worker)}  shows what it says; scalable ops kill {quote(worker)}  replaces it"
         yield fail("runner", f"{worker} has no runner process and could not start one: runs cannot be guarded", remedy)
         return
     slots = plural(count(protections.get("slots")) or 1, "slot")

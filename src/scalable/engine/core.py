@@ -1,7 +1,8 @@
 """The engine itself: takes an event, changes the state, answers with instructions.
 
 Read ``handle`` first: it hands the event to its handler and then lets ``settle`` do whatever has become possible,
-always in the same order: due retries, stuck jobs, ends and admission of sweeps, the budget brake, starts, scaling.
+always in the same order: due retries, stuck jobs, ends of allocations, ends and admission of sweeps, the budget brake,
+starts, scaling.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scalable.engine import ending, events, fleet, starting, stopping, sweeps
+from scalable.engine import ending, events, fleet, starting, stopping, sweeps, walltime
 from scalable.engine.events import NEVER, Event, Instruction
 from scalable.engine.rules import Rules
 from scalable.engine.state import State
@@ -19,6 +20,7 @@ HANDLERS: dict[type, Callable[[State, Any, float], None]] = {
     events.SweepSubmitted: sweeps.on_submitted,
     events.SweepCancelled: sweeps.on_cancelled,
     events.WorkerJoined: fleet.on_joined,
+    events.WorkerEnds: walltime.on_ends,
     events.WorkerLost: fleet.on_lost,
     events.WorkerLeaving: fleet.on_leaving,
     events.WorkersRefused: fleet.on_refused,
@@ -32,6 +34,7 @@ HANDLERS: dict[type, Callable[[State, Any, float], None]] = {
     events.RowPersisted: stopping.on_row,
     events.JobCancelled: stopping.on_job_cancelled,
     events.SpendChanged: stopping.on_spend,
+    events.HoursChanged: stopping.on_hours,
     events.Paused: stopping.on_paused,
     events.Resumed: stopping.on_resumed,
     events.Tick: lambda state, event, now: None,
@@ -60,11 +63,13 @@ class Engine:
         when = state.delayed[0][0] if state.delayed else NEVER
         if state.watched and state.watched[0][0] < when:
             when = state.watched[0][0]
+        if state.endings and state.endings[0][0] < when:
+            when = state.endings[0][0]
         for tag, record in state.tags.items():
             if record.idle or record.requested or record.queue.size or record.outside or record.minimum or record.ahead:
                 when = min(when, fleet.wake(state, tag, record, state.handled))
-        if not state.braked and state.spending.per_hour:
-            when = min(when, state.spending.used_up_at())
+        if not state.braked:
+            when = min((when, *(account.used_up_at() for account in state.accounts)))
         return when
 
 
@@ -74,19 +79,22 @@ def settle(state: State, now: float) -> None:
         starting.release_due(state, now)
     if state.watched and state.watched[0][0] <= now:
         stopping.kill_stuck(state, now)
+    if state.endings:
+        walltime.look_at_ends(state, now)
     if state.closing:
         sweeps.close(state)
     while state.admission_due and not state.braked:
         state.admission_due = False
         sweeps.admit(state)
         sweeps.close(state)
-    if state.spending.budget is not None and not state.braked:
+    if state.accounts and not state.braked:
         stopping.brake(state, now)
     if state.braked:
         sweeps.close(state)
         state.out += fleet.remove_all(state)
     elif not state.paused:
         starting.start_jobs(state, now)
+        walltime.drain(state, now)
     elif state.dropping:
         fleet.drop_idle(state)
     state.vacated.clear()

@@ -1,4 +1,4 @@
-"""How jobs end: finished, stopped, refused or killed; or lost, and then perhaps tried again.
+"""The ends of jobs: finished, stopped, refused or killed; or lost, and then perhaps tried again.
 
 A deterministic error would come again, so it is not retried. An attempt that ran out of memory goes to a larger
 profile or nowhere. Being preempted, reaching a walltime or being stopped by us is not the job's fault and costs no
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scalable.engine import starting, workers
+from scalable.engine import starting, walltime, workers
 from scalable.engine.events import FINAL, JobEnded, JobFinished, JobLost, JobState, KillJob, Loss
 from scalable.engine.rules import ANY_MEMORY, KILL_WITHIN_S, WorkerKind
-from scalable.engine.state import Attempt, JobRecord, State, SweepRecord
+from scalable.engine.state import Attempt, JobRecord, State, SweepState
 from scalable.findings import Severity
 from scalable.manifest.work import Retry as Policy
 from scalable.quantities import Duration, Memory
@@ -23,12 +23,13 @@ LIVE = (JobState.GIVEN, JobState.RUNNING, JobState.KILLING)
 NOT_BEGUN = (Loss.STOPPED, Loss.OPERATOR)  # how a worker reports a job that it was told to forget
 
 MAX_HANDOVERS = 10  # free moves before a job is given up; a job longer than its walltime would move for ever
+MAX_STANDSTILLS = 3  # the same for one that says how far it is and got no further each time
 MAX_CRASHES = 2  # a bad node or a race in a library may crash a process once; what crashes again would go on doing so
 DOUBLINGS = 50  # of a delay, which are enough for any cap, and not too many for a number
 UNDERSIZED_JOBS = 2  # one that runs out of memory may be an exception
 
 NOT_RETRIED = frozenset({Loss.RAISED, Loss.CANNOT_START, Loss.OPERATOR})
-FREE = frozenset({Loss.PREEMPTED, Loss.WALLTIME, Loss.STOPPED})
+FREE = frozenset({Loss.PREEMPTED, Loss.WALLTIME, Loss.STOPPED, Loss.WORKER_CRASHED})
 OVERRULED = frozenset({Loss.STUCK, Loss.TIMED_OUT})  # causes of a kill that give way to an operator, or to the budget
 UNCHARGED = FREE | {Loss.OPERATOR}  # the end of an attempt after which another driver has as many retries as before
 SILENT = frozenset({Loss.WORKER_LOST, Loss.KILLED})  # ends that a system short of memory causes, too
@@ -51,6 +52,7 @@ def on_finished(state: State, event: JobFinished, now: float) -> None:
         experience.finished += 1
         if event.seconds is not None:
             experience.pace.note(event.seconds)
+            experience.longest_s = max(experience.longest_s, event.seconds)
             state.tags[record.tag].pace.note(event.seconds)
             if experience.pace.window:
                 state.vacated.append(state.workers[record.worker])
@@ -75,7 +77,8 @@ def on_lost(state: State, event: JobLost, now: float) -> None:
 
 def lost(state: State, record: JobRecord, event: JobLost, now: float) -> None:
     """Close an attempt that had begun and decide what follows."""
-    cause = Loss.OPERATOR if record.killed_for is Loss.OPERATOR else event.cause
+    worker = state.workers[record.worker]
+    cause = Loss.OPERATOR if record.killed_for is Loss.OPERATOR else walltime.cause_of_end(worker, event.cause, now)
     message = event.message or (record.reason if cause is Loss.OPERATOR else "")
     attempt = Attempt(record.attempt, record.tag, record.worker, record.started, now, cause, event.peak, message)
     record.past.append(attempt)
@@ -86,6 +89,7 @@ def lost(state: State, record: JobRecord, event: JobLost, now: float) -> None:
         return
     if cause is Loss.OUT_OF_MEMORY:
         note_undersized(state, record, attempt)
+    further = cause in FREE and walltime.learn_from_cut(state, record, attempt, worker.span)
     match verdict(record, state.rules.kinds, state.retry(sweep.sweep)):
         case GiveUp(reason):
             fail(state, record, reason)
@@ -97,7 +101,7 @@ def lost(state: State, record: JobRecord, event: JobLost, now: float) -> None:
                 state.alert("retry-used", text, record.job.id)
             record.tag = tag
             record.charged += charged
-            record.handovers += not charged
+            record.handovers += not (charged or further)
             record.state, record.not_before = JobState.DELAYED, now + after
             state.tags[tag].returning += 1
             state.later(record.not_before, record.job.id)
@@ -183,7 +187,7 @@ def kill(state: State, record: JobRecord, cause: Loss) -> None:
     state.out.append(KillJob(record.job.id, record.attempt, record.worker, cause))
 
 
-def refuse_rest(state: State, sweep: SweepRecord, reason: str) -> None:
+def refuse_rest(state: State, sweep: SweepState, reason: str) -> None:
     """Start nothing more of a sweep: code that cannot be loaded once cannot be loaded at all."""
     if sweep.refused or sweep.ended or sweep.cancelled or state.braked:
         return
@@ -246,12 +250,19 @@ def verdict(record: JobRecord, kinds: Mapping[str, WorkerKind], policy: Policy) 
     if last.cause in NOT_RETRIED:
         return GiveUp(loss_text(last))
     if last.cause in FREE:
+        if record.too_long:
+            return GiveUp(record.too_long)
+        if record.job.checkpoints and record.step is not None and record.handovers >= MAX_STANDSTILLS:
+            times = f"moved {record.handovers} times without getting further than step {record.step:g}"
+            return GiveUp(f"{last.cause.value}: {times}; write a checkpoint more often, or ask for a longer walltime")
         if record.handovers >= MAX_HANDOVERS:
-            return GiveUp(f"{last.cause.value} {record.handovers} times without finishing; give it a longer walltime")
+            remedy = "run it alone" if last.cause is Loss.WORKER_CRASHED else "give it a longer walltime"
+            return GiveUp(f"{last.cause.value} {record.handovers} times without finishing; {remedy}")
         return Again(0.0, record.tag, charged=False)
     if last.cause is Loss.OUT_OF_MEMORY and kind.larger is None:
         suggestion = f"; {advice(last.peak, kind.has)}" if last.peak else ""
-        return GiveUp(f"out of memory and no larger profile exists: {peaks(record.past, kinds)}{suggestion}")
+        where = f" ({last.message})" if last.message else ""
+        return GiveUp(f"out of memory and no larger profile exists: {peaks(record.past, kinds)}{suggestion}{where}")
     crashes = sum(attempt.cause is Loss.CRASHED for attempt in record.past)
     if record.charged >= policy.times or (last.cause is Loss.CRASHED and crashes >= MAX_CRASHES):
         count = record.job.charged + len(record.past)

@@ -1,4 +1,4 @@
-"""What can happen (events) and what the engine answers (instructions). Nothing else passes its door."""
+"""Events, which the engine is told, and instructions, which it answers with. Nothing else passes its door."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from scalable.findings import Finding
+from scalable.machine_hours import MachineHours
 from scalable.manifest.work import Retry
 from scalable.quantities import Memory, Money
 
@@ -21,6 +22,7 @@ class Loss(Enum):
     STUCK = "stuck"  # we killed it because it gave no sign of life
     TIMED_OUT = "over its walltime"  # we killed it because it ran longer than the policy allows, without a report
     WORKER_LOST = "worker lost"  # its worker vanished without notice
+    WORKER_CRASHED = "worker crashed"  # by a plain task in its process, which is not the job's; costs no retry
     NODE_LOST = "node lost"  # its machine vanished; neighbours on it are lost too
     KILLED = "killed by another"  # a signal that was not ours ended its process, such as the system's for memory
     CRASHED = "crashed"  # its process aborted or went without an answer: bad luck once, its own fault if it comes again
@@ -73,10 +75,12 @@ class Job:
     """The peak expected by the memory check."""
     charged: int = 0
     """Attempts that count against the retry policy and were made before, by drivers that are gone."""
+    checkpoints: bool = False
+    """It goes on where it stopped, so it may take longer than a worker lives."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class SubmittedSweep:
     id: str
     kind: SweepKind
     jobs: tuple[Job, ...]
@@ -91,7 +95,7 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class SweepSubmitted:
-    sweep: Sweep
+    sweep: SubmittedSweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,19 @@ class SweepCancelled:
 class WorkerJoined:
     worker: str
     tag: str
+    allocation: str = ""
+    """What it shares with other workers, such as a batch job; empty if it came alone."""
+    left_s: float | None = None
+    """For how long work can run on it before its allocation ends; nothing if that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEnds:
+    """News of when a worker's allocation ends: it was not known, or was changed."""
+
+    worker: str
+    left_s: float
+    """For how long work can still run on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +195,8 @@ class Progressed:
     until: float | None = None
     reported: bool = True
     """Not if all it ever said of itself is that a step takes long: then its CPU use still counts."""
+    step: float | None = None
+    """How far it says that it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +227,17 @@ class SpendChanged:
     """How many ``AddWorkers`` the figures include; later ones are counted by the engine itself."""
     elsewhere: Money | None = None
     """What others have taken from the same budget since this world began."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoursChanged:
+    """The same of an allocation: the hours used so far, and how fast they grow by what is held now."""
+
+    spent: MachineHours
+    per_hour: MachineHours
+    wind_down: MachineHours
+    covered: int = 0
+    elsewhere: MachineHours | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +289,7 @@ Event = (
     SweepSubmitted
     | SweepCancelled
     | WorkerJoined
+    | WorkerEnds
     | WorkerLost
     | WorkerLeaving
     | WorkersRefused
@@ -270,6 +301,7 @@ Event = (
     | RowPersisted
     | CpuSeen
     | SpendChanged
+    | HoursChanged
     | OutsideWork
     | BoundsSet
     | Paused

@@ -5,10 +5,10 @@ A tag that has work and no worker gets the room of idle workers of other tags.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice, takewhile
 
-from scalable.engine import budget, ending, workers
+from scalable.engine import allocations, budget, ending, walltime, workers
 from scalable.engine.events import (
     NEVER,
     AddWorkers,
@@ -27,22 +27,29 @@ from scalable.engine.events import (
 from scalable.engine.queues import PATIENCE_S
 from scalable.engine.scaling import wanted
 from scalable.engine.state import State, TagRecord, WorkerRecord
+from scalable.walltime import for_work_s
 
 MAX_REFUSALS = 3  # refused requests in a row before waiting jobs are given up
 REFUSAL_DELAY_S = 60.0  # before asking again, since quotas and limits need time; doubles up to LATE_AFTER_S
 START_DELAY_S = 2.0  # the same for a worker that was had and ended while it started: nothing is freed by waiting
 DEFINITE = (Loss.CANNOT_START, Loss.OUT_OF_MEMORY)  # ends of a start that would come again anywhere; two are enough
-UNEXPLAINED = (Loss.WORKER_LOST, Loss.CANNOT_START, Loss.OUT_OF_MEMORY)  # losses that lie in the worker itself
+UNEXPLAINED = (Loss.WORKER_LOST, Loss.WORKER_CRASHED, Loss.CANNOT_START, Loss.OUT_OF_MEMORY)
+"""Losses that lie in the worker itself."""
 YOUNG_S = 60.0  # a worker that lived longer did not die of how it was started
 LATE_AFTER_S = 300.0  # workers that take longer to appear are reported
 NEEDED = "idle, others need its place"
+UNLIMITED = 10**9
 
 
 def on_joined(state: State, event: WorkerJoined, now: float) -> None:
     if event.tag not in state.tags:
         state.alert("unknown-tag", f"the worker {event.worker} has the unknown tag {event.tag!r}")
         return
-    workers.join(state, event.worker, event.tag, now)
+    workers.join(state, event.worker, event.tag, now, event.allocation)
+    whole = state.rules.kinds[event.tag].walltime
+    left_s = event.left_s if event.left_s is not None or whole is None else for_work_s(whole.seconds)
+    if left_s is not None:
+        walltime.note_end(state, state.workers[event.worker], max(0.0, left_s), now)
     state.touched.add(event.tag)
 
 
@@ -147,19 +154,22 @@ def hopeless(tag_record: TagRecord) -> bool:
     return tag_record.refusals >= MAX_REFUSALS and tag_record.workers + tag_record.requested == 0
 
 
-def demand(state: State, tag: str) -> int:
+def demand(state: State, tag: str, ending: Collection[str] = ()) -> int:
     """Return how many workers a tag's work can use: the busy ones and as many as the jobs that wait would fill.
 
-    No sweep counts more than it asks for. Work from outside counts in full.
+    No sweep counts more than it asks for. Work from outside counts in full. Workers that end soon, with what they do,
+    are left out.
     """
     slots, tag_record = state.rules.kinds[tag].slots, state.tags[tag]
     others = 0
     if tag_record.lent:
-        others = sum(w.tag == tag and w.outside and not w.jobs and not w.leaving for w in state.workers.values())
+        lent = (w for w in state.workers.values() if w.tag == tag and w.outside and not w.jobs and not w.leaving)
+        others = sum(worker.id not in ending for worker in lent)
     waiting = tag_record.queue.size + (
         0 if tag_record.idle else tag_record.ahead
     )  # an idle worker is there already for those
-    ours = min(tag_record.asked, tag_record.busy - others + -(-waiting // slots))
+    busy = tag_record.busy - sum(state.workers[name].busy for name in ending)
+    ours = min(tag_record.asked, busy - others + -(-waiting // slots))
     return ours + others + -(-tag_record.outside // slots)
 
 
@@ -167,33 +177,54 @@ def rescale(state: State, tag: str, now: float) -> list[Instruction]:
     """Ask for workers or give idle ones back."""
     kind, tag_record = state.rules.kinds[tag], state.tags[tag]
     stopped = bool(state.paused or state.braked)
-    live = tag_record.workers + tag_record.requested
-    work = tag_record.busy if stopped else max(demand(state, tag), tag_record.busy)
-    if not tag_record.idle and live >= max(work, tag_record.minimum):
+    ending = replaced(tag_record) if not stopped else {}
+    live = tag_record.workers + tag_record.requested - len(ending)
+    busy = tag_record.busy - sum(state.workers[name].busy for name in ending)
+    work = busy if stopped else max(demand(state, tag, ending), busy)
+    least = tag_record.minimum - len(ending)  # those that end soon are there now
+    if not tag_record.idle and live >= max(work, least):
         return []
-    room = room_for(state, tag)
-    if live < tag_record.minimum and any(cramped(state, other) for other in sharing(state, tag)):
+    room = min(room_for(state, tag), room_at_once(state, tag)) - len(ending)
+    if live < least and any(cramped(state, other) for other in sharing(state, tag)):
         room = min(room, max(live, work))  # what is being made for work that waits is not for workers without any
-    minimum = 0 if stopped else min(tag_record.minimum, room)
+    minimum = 0 if stopped else max(0, min(least, room))
+    maximum = min(room, tag_record.maximum) if tag_record.maximum is not None else room
     target, reason = wanted(
         active=live,
-        busy=tag_record.busy,
+        busy=busy,
         work=work,
         minimum=minimum,
-        maximum=min(room, tag_record.maximum) if tag_record.maximum is not None else room,
+        maximum=maximum,
         up=0.0,  # what waits found no idle worker, so the rest is busy
         down=0.0,  # workers go by the time they were idle, see shrink
     )
     if target > live:
-        return grow(state, tag, target - live, max(0, minimum - live), reason, now)
-    surplus = (
-        give_back(state, tag, tag_record.workers - max(tag_record.maximum, minimum))
-        if tag_record.maximum is not None
-        else []
-    )
+        count = allocations.rounded_up(state, tag, target - live, maximum - live)
+        return grow(state, tag, count, max(0, minimum - live), reason, now)
+    surplus: list[Instruction] = []
+    if tag_record.maximum is not None:  # those in whose place others came do not count
+        surplus = give_back(state, tag, tag_record.workers - len(ending) - max(tag_record.maximum, minimum))
     returning = 0 if stopped else -(-tag_record.returning // kind.slots)
     floor = max(minimum, tag_record.busy + returning)
     return [*surplus, *shrink(state, tag, live - len(surplus), floor, now)]
+
+
+def replaced(tag_record: TagRecord) -> dict[str, None]:
+    """Return the workers in whose place others are wanted, since they end soon and work waits."""
+    return tag_record.ending if tag_record.queue.size or tag_record.outside else {}
+
+
+def room_at_once(state: State, tag: str) -> int:
+    """Return the most workers of a tag there may be if those about to end count, but for one that hands results over.
+
+    That one may go only when another is there to take them.
+    """
+    if state.rules.most_at_once is None:
+        return UNLIMITED
+    records = state.tags.values()
+    most = max(state.rules.most_at_once, sum(record.minimum for record in records))
+    there = sum(record.workers + record.requested for name, record in state.tags.items() if name != tag)
+    return most - there - sum(worker.leaving and not worker.holding for worker in state.workers.values())
 
 
 def room_for(state: State, tag: str) -> int:
@@ -240,7 +271,7 @@ def cramped(state: State, tag: str) -> int:
 
 def grow(state: State, tag: str, count: int, least: int, reason: str, now: float) -> list[Instruction]:
     """Ask for workers. The ``least`` among them, which are missing to the minimum, wait for no cooldown."""
-    kind, tag_record = state.rules.kinds[tag], state.tags[tag]
+    tag_record = state.tags[tag]
     if now < cooled_down(state, tag):
         count = least
     if now < tag_record.ask_again:
@@ -248,8 +279,7 @@ def grow(state: State, tag: str, count: int, least: int, reason: str, now: float
     count = budget.affordable(state, tag, count, now)
     if not count:
         return []
-    room = state.rules.pools[kind.pool]
-    state.spending.promise(room.commitment(tag, count, idle_nodes=state.may_have_idle_nodes(kind.pool, now)))
+    budget.promise(state, tag, count, now)
     state.fleet += 1
     tag_record.requested += count
     tag_record.requested_at = min(tag_record.requested_at, now)
@@ -272,10 +302,10 @@ def shrink(state: State, tag: str, live: int, floor: int, now: float) -> list[In
     if now < tag_record.last_up + policy.cooldown.seconds:
         return []
     long_enough = takewhile(lambda w: now >= tag_record.idle[w.id] + policy.idle.seconds, idle(state, tag_record))
-    chosen = list(islice(long_enough, max(0, live - floor)))
+    chosen = allocations.to_give_back(state, long_enough, max(0, live - floor), now)
     removed: list[Instruction] = [workers.dismiss(state, worker, "idle") for worker in chosen]
-    if removed:
-        tag_record.last_down = now
+    for worker in chosen:
+        state.tags[worker.tag].last_down = now
     return removed
 
 

@@ -1,4 +1,4 @@
-"""How many workers there should be: thresholds with hysteresis, hard bounds, and a cooldown between changes.
+"""The number of workers there should be: thresholds with hysteresis, hard bounds, a cooldown between changes.
 
 ``wanted`` is the rule; the engine applies it to its own queues and ``AdaptiveScaler`` offers it to anyone who has
 counts of pending tasks and active workers.

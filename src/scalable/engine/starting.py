@@ -1,4 +1,4 @@
-"""How jobs get to workers: into the queue, onto free slots, and, short ones, ahead of their turn.
+"""The way of jobs to workers: into the queue, onto free slots, and, for short ones, ahead of their turn.
 
 A worker begins what it was given in order, as many at once as it has slots. So the engine knows without being told
 which of a worker's jobs have begun: when one ends, the next begins. Only those are watched, charged or ever killed as
@@ -8,10 +8,11 @@ stuck; the others can be taken back as if they had never been given.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
+from itertools import chain
 
-from scalable.engine import budget, workers
+from scalable.engine import allocations, budget, walltime, workers
 from scalable.engine.events import JobState, StartJob, SweepKind
 from scalable.engine.queues import AHEAD_S, PATIENCE_S
 from scalable.engine.state import JobRecord, State, TagRecord, WorkerRecord
@@ -23,7 +24,7 @@ def start_jobs(state: State, now: float) -> None:
     """Give queued jobs to free workers; only when no slot is free, let more of them wait on workers."""
     for tag_record in state.tags.values():
         if tag_record.queue.size:
-            allowed = partial(budget.startable, state, now) if state.spending.budget is not None else None
+            allowed = partial(budget.startable, state, now) if state.accounts else None
             if fill_slots(state, tag_record, allowed, now):
                 for worker in state.vacated:
                     if state.tags[worker.tag] is tag_record:
@@ -32,19 +33,32 @@ def start_jobs(state: State, now: float) -> None:
 
 def fill_slots(state: State, tag_record: TagRecord, allowed: Allowed | None, now: float) -> bool:
     """Give jobs to free slots; tell whether every slot is taken and jobs are left that may start."""
+    short: set[str] = set()
     while tag_record.queue.size:
-        if tag_record.idle:
-            worker = state.workers[next(reversed(tag_record.idle))]
-        elif tag_record.roomy:
-            worker = state.workers[next(iter(tag_record.roomy))]
-        else:
-            return True
+        worker = free_worker(state, tag_record, short)
+        if worker is None:
+            return not short
+        startable = allowed if worker.ends_at is None else partial(in_time, state, worker, allowed, now)
         for _ in range(worker.free):
-            group = tag_record.queue.choose(worker.group, allowed)
-            if group is None:
+            group = tag_record.queue.choose(worker.group, startable)
+            if group is None and worker.ends_at is None:
                 return False
+            if group is None:
+                short.add(worker.id)
+                break
             give(state, tag_record.queue.take(group), worker, now)
     return False
+
+
+def free_worker(state: State, tag_record: TagRecord, short: Container[str]) -> WorkerRecord | None:
+    """Return a worker with a free slot, an idle one first; not one that has too little time for what waits."""
+    free = chain(allocations.fullest_first(state, tag_record), tag_record.roomy)
+    return next((state.workers[name] for name in free if name not in short), None)
+
+
+def in_time(state: State, worker: WorkerRecord, allowed: Allowed | None, now: float, record: JobRecord) -> bool:
+    """Tell whether a job may start and can end before its worker does."""
+    return walltime.fits(state, record, worker, now) and (allowed is None or allowed(record))
 
 
 def fill_window(state: State, tag_record: TagRecord, worker: WorkerRecord, allowed: Allowed | None, now: float) -> None:
@@ -54,6 +68,8 @@ def fill_window(state: State, tag_record: TagRecord, worker: WorkerRecord, allow
     """
     if len(worker.ahead) > worker.refill or worker.leaving or worker.outside:
         return
+    if worker.ends_at is not None:
+        allowed = partial(in_time, state, worker, allowed, now)
     share = tag_record.queue.size // (2 * max(1, tag_record.workers + tag_record.requested))
     while (group := tag_record.queue.choose(worker.group, allowed)) is not None:
         most = min(share, window(state, tag_record.queue.first(group), tag_record) * worker.slots)
@@ -136,4 +152,4 @@ def release_due(state: State, now: float) -> None:
         record = state.jobs[heapq.heappop(state.delayed)[2]]
         if record.state is JobState.DELAYED:
             state.tags[record.tag].returning -= 1
-            enqueue(state, record, first=True)
+            enqueue(state, record, first=not record.cut_s)  # one that needs a new worker keeps no others from old ones

@@ -1,4 +1,4 @@
-"""What the engine remembers, as a whole and about each job, worker, sweep and tag; changed by its modules only."""
+"""The memory of the engine, as a whole and about each job, worker, sweep and tag; only its modules change it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from scalable import stuck
 from scalable.engine.budget import Spending
-from scalable.engine.events import NEVER, Instruction, Job, JobState, Loss, Sweep, SweepKind
+from scalable.engine.events import NEVER, Instruction, Job, JobState, Loss, SubmittedSweep, SweepKind
 from scalable.engine.queues import JobQueue, Pace
 from scalable.engine.rules import Rules
 from scalable.findings import Finding, Severity
@@ -23,16 +23,23 @@ class State:
 
     rules: Rules
     jobs: dict[str, JobRecord] = field(default_factory=dict)
-    sweeps: dict[str, SweepRecord] = field(default_factory=dict)
-    waiting: dict[str, SweepRecord] = field(default_factory=dict)
+    sweeps: dict[str, SweepState] = field(default_factory=dict)
+    waiting: dict[str, SweepState] = field(default_factory=dict)
     """Sweeps that wait for a place."""
-    placed: dict[str, SweepRecord] = field(default_factory=dict)
+    placed: dict[str, SweepState] = field(default_factory=dict)
     """Sweeps whose place keeps others out."""
     workers: dict[str, WorkerRecord] = field(default_factory=dict)
     tags: dict[str, TagRecord] = field(default_factory=dict)
+    allocations: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Workers that share an allocation and are to stay, by its name."""
     last_gone: dict[str, float] = field(default_factory=dict)
     """When a worker last went, by pool."""
     spending: Spending = field(default_factory=Spending)
+    """The account of money."""
+    hours: Spending = field(default_factory=Spending)
+    """The account of the allocation."""
+    accounts: tuple[Spending, ...] = ()
+    """Those that have a budget."""
     live: int = 0
     """Jobs that have a worker."""
     fleet: int = 0
@@ -45,6 +52,8 @@ class State:
     delayed: list[tuple[float, int, str]] = field(default_factory=list)
     watched: list[tuple[float, int, str]] = field(default_factory=list)
     """When to look at which worker's jobs for signs of life."""
+    endings: list[tuple[float, int, str]] = field(default_factory=list)
+    """When to look at which worker's end, so that another is asked for in time."""
     sequence: int = 0
     """Breaks ties in heaps, so that equal times keep their order."""
 
@@ -54,7 +63,7 @@ class State:
     """Tags whose workers or queue changed since they were last scaled."""
     vacated: list[WorkerRecord] = field(default_factory=list)
     """Workers on which a short job has finished, so that more may wait there."""
-    closing: dict[str, SweepRecord] = field(default_factory=dict)
+    closing: dict[str, SweepState] = field(default_factory=dict)
     """Sweeps that may have nothing left to start."""
     admission_due: bool = False
     handled: float = 0.0
@@ -63,7 +72,8 @@ class State:
     def __post_init__(self) -> None:
         for tag, kind in self.rules.kinds.items():
             self.tags[tag] = TagRecord(JobQueue(), kind.minimum, kind.maximum, kind.within)
-        self.spending.budget = self.rules.budget
+        self.spending.budget, self.hours.budget = self.rules.budget, self.rules.allocation
+        self.accounts = tuple(account for account in (self.spending, self.hours) if account.budget is not None)
 
     def alert(self, code: str, message: str, job: str = "", severity: Severity = Severity.WARNING) -> None:
         self.out.append(Finding(code, severity, job, message))
@@ -79,7 +89,7 @@ class State:
             self.sequence += 1
             heapq.heappush(self.watched, (when, self.sequence, worker.id))
 
-    def place(self, sweep: SweepRecord, *, running: bool) -> None:
+    def place(self, sweep: SweepState, *, running: bool) -> None:
         """Let a sweep hold a place, or no longer."""
         if sweep.running == running:
             return
@@ -92,7 +102,7 @@ class State:
         else:
             self.placed.pop(sweep.sweep.id, None)
 
-    def share(self, sweep: SweepRecord, tag: str, active: int) -> int:
+    def share(self, sweep: SweepState, tag: str, active: int) -> int:
         """Return how many workers so many active jobs of a sweep ask for."""
         return min(sweep.sweep.workers, -(-active // self.rules.kinds[tag].slots))
 
@@ -116,7 +126,7 @@ class State:
             experience = by_tag[record.tag] = Experience()
         return experience
 
-    def retry(self, sweep: Sweep) -> Retry:
+    def retry(self, sweep: SubmittedSweep) -> Retry:
         return sweep.retry or self.rules.policies.retry
 
     def may_have_idle_nodes(self, pool: str, now: float) -> bool:
@@ -149,7 +159,15 @@ class JobRecord:
     charged: int = 0
     """How many of the ended attempts count against the retry policy."""
     handovers: int = 0
-    """How often it moved for free: preemption, walltime, a stop."""
+    """How often it moved for free without getting further: preemption, walltime, a stop."""
+    cut_s: float = 0.0
+    """The longest it ran on a worker whose allocation ended before it did."""
+    too_long: str = ""
+    """Why it fits into no allocation, once it had a whole one."""
+    step: float | None = None
+    """The farthest that it said it was, in any attempt."""
+    step_before: float | None = None
+    """The same when it last moved."""
     worker: str = ""
     started: float = 0.0
     """When the present or last attempt began, as far as can be deduced."""
@@ -198,6 +216,12 @@ class WorkerRecord:
     holding: bool = False
     """It keeps results, so it is not given back."""
     joined: float = 0.0
+    ends_at: float | None = None
+    """When work on it must be over, since its allocation ends; None if it does not."""
+    span: float = 0.0
+    """For how long work could run on it when it was new."""
+    allocation: str = ""
+    """What it shares with other workers; empty if it came alone."""
     served: bool = False
     """It has had work."""
 
@@ -215,6 +239,8 @@ class Experience:
     """Experience with a sweep's jobs on one tag."""
 
     pace: Pace = field(default_factory=Pace)
+    longest_s: float = 0.0
+    """Of those that finished."""
     finished: int = 0
     too_large: set[str] = field(default_factory=set)
     """Jobs that ran out of memory there."""
@@ -225,8 +251,8 @@ class Experience:
 
 
 @dataclass(slots=True, eq=False)
-class SweepRecord:
-    sweep: Sweep
+class SweepState:
+    sweep: SubmittedSweep
     kind: SweepKind
     order: int
     running: bool = False
@@ -276,6 +302,12 @@ class TagRecord:
     """Asked for and not joined yet."""
     leaving: int = 0
     """Told to go and not gone yet; they still take room."""
+    finite: bool = False
+    """Workers of it end."""
+    ending: dict[str, None] = field(default_factory=dict)
+    """Staying workers that end so soon that others are asked for in their place, if work waits."""
+    took_s: float | None = None
+    """What the last worker took from the request until it joined."""
     returning: int = 0
     """Jobs that wait out a retry's delay; idle workers are kept for them."""
     requested_at: float = NEVER

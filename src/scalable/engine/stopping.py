@@ -1,4 +1,4 @@
-"""Who is stopped before its end: stuck jobs, those an operator kills, and everything when the money is used up.
+"""Stopping jobs early: stuck ones, those an operator kills, and everything when the money is used up.
 
 An attempt is stuck when it gave no sign for ``after`` and its worker persisted no row meanwhile. A job that reports
 progress is judged by its reports; a declared long step is not due before its end. Code that never reports is judged by
@@ -15,6 +15,7 @@ from scalable.engine import budget, ending, workers
 from scalable.engine.events import (
     NEVER,
     CpuSeen,
+    HoursChanged,
     JobCancelled,
     JobState,
     Loss,
@@ -62,12 +63,19 @@ def on_spend(state: State, event: SpendChanged, now: float) -> None:
     state.spending.report(event, now)
 
 
+def on_hours(state: State, event: HoursChanged, now: float) -> None:
+    state.hours.report(event, now)
+
+
 def brake(state: State, now: float) -> None:
-    """Stop everything when the money is used up, or when nothing more can be started with what is left."""
-    if now >= state.spending.used_up_at():
-        pull_brake(state, f"the budget of {state.spending.budget} is used up")
-    elif budget.out_of_money(state, now):
-        pull_brake(state, f"what is left of the budget of {state.spending.budget} is not enough for another job")
+    """Stop everything when a budget is used up, or when nothing more can be started with what is left."""
+    for account in state.accounts:
+        if now >= account.used_up_at():
+            pull_brake(state, f"the budget of {account.budget} is used up: {account.figures(now)}")
+            return
+    if budget.out_of_money(state, now):
+        left = budget.short_of(state, now).budget
+        pull_brake(state, f"what is left of the budget of {left} is not enough for another job")
 
 
 def pull_brake(state: State, reason: str) -> None:
@@ -86,6 +94,8 @@ def on_progress(state: State, event: Progressed, now: float) -> None:
     if record is not None and record.state is not JobState.GIVEN:
         earlier = record.sign
         record.sign, record.reports = max(now, event.until or now), record.reports or event.reported
+        if event.step is not None:
+            record.step = event.step if record.step is None else max(record.step, event.step)
         if record.sign < earlier:  # a long step that was declared is over: the next look is due earlier
             look_again(state, record)
         withdraw_verdict(state, record, now)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 
-from scalable.engine import ending, starting
+from scalable.engine import ending, starting, walltime
 from scalable.engine.events import (
     JobState,
     Loss,
-    Sweep,
+    SubmittedSweep,
     SweepAdmitted,
     SweepCancelled,
     SweepEnded,
@@ -20,7 +20,7 @@ from scalable.engine.events import (
     SweepSubmitted,
 )
 from scalable.engine.rules import Rules
-from scalable.engine.state import JobRecord, State, SweepRecord
+from scalable.engine.state import JobRecord, State, SweepState
 
 
 def on_submitted(state: State, event: SweepSubmitted, now: float) -> None:
@@ -28,7 +28,7 @@ def on_submitted(state: State, event: SweepSubmitted, now: float) -> None:
     if known := submitted_before(sweep, state.sweeps, state.jobs):
         state.alert("duplicate-sweep", f"the sweep {sweep.id} is ignored: {known}")
         return
-    record = SweepRecord(sweep, sweep.kind, order=len(state.sweeps), left=len(sweep.jobs))
+    record = SweepState(sweep, sweep.kind, order=len(state.sweeps), left=len(sweep.jobs))
     state.sweeps[sweep.id] = state.waiting[sweep.id] = state.closing[sweep.id] = record
     state.admission_due = True
     state.jobs |= {job.id: JobRecord(job, job.tag, charged=job.charged) for job in sweep.jobs}
@@ -127,7 +127,7 @@ def used_up(charged: int) -> str:
     return f"its {were} used by drivers that died before it ended; start it again to try it anew"
 
 
-def submitted_before(sweep: Sweep, sweeps: Container[str], jobs: Container[str]) -> str:
+def submitted_before(sweep: SubmittedSweep, sweeps: Container[str], jobs: Container[str]) -> str:
     """Say what of a sweep is known already, the sweep or one of its jobs; empty if all of it is new."""
     if sweep.id in sweeps:
         return "it was submitted before"
@@ -141,7 +141,7 @@ def submitted_before(sweep: Sweep, sweeps: Container[str], jobs: Container[str])
     return ""
 
 
-def impossible(sweep: Sweep, rules: Rules) -> str:
+def impossible(sweep: SubmittedSweep, rules: Rules) -> str:
     """Say why no worker can ever serve a sweep; empty if one can."""
     for tag in {job.tag: None for job in sweep.jobs}:
         if tag not in rules.kinds:
@@ -153,4 +153,6 @@ def impossible(sweep: Sweep, rules: Rules) -> str:
         allowed = rules.kinds[job.tag].memory
         if job.memory is not None and job.memory > allowed:
             return f"memory check: {job.id} is expected to use {job.memory}, a {job.tag} worker may use {allowed}"
+        if not job.checkpoints and (reason := walltime.refusal(rules.kinds[job.tag].walltime, job.expected_s)):
+            return reason
     return ""

@@ -1,4 +1,4 @@
-"""What others may read of an engine: its jobs, workers, sweeps and tags, and why a job is where it is.
+"""A read-only view of an engine: its jobs, workers, sweeps and tags, and why a job is where it is.
 
 The classes below name what may be read of the engine's records; a type checker rejects any change through them. Nobody
 outside this package reads the state itself.
@@ -23,15 +23,15 @@ class JobView(Protocol):
 
     @property
     def job(self) -> Job:
-        """What was submitted."""
+        """The job as it was submitted."""
 
     @property
     def tag(self) -> str:
-        """Where it runs next, or ran last."""
+        """The kind of worker that it runs on next, or ran on last."""
 
     @property
     def state(self) -> JobState:
-        """Where it is."""
+        """The state of the job."""
 
     @property
     def worker(self) -> str:
@@ -87,7 +87,7 @@ class TagView(Protocol):
 
     @property
     def requested_at(self) -> float:
-        """When those were asked for."""
+        """The time at which those were asked for."""
 
     @property
     def refusals(self) -> int:
@@ -119,17 +119,17 @@ class View:
 
     @property
     def handled(self) -> float:
-        """When the last event came."""
+        """The time of the last event."""
         return self._state.handled
 
     @property
     def paused(self) -> str:
-        """Why nothing starts until the operator resumes; empty if that is not so."""
+        """The reason why nothing starts until the operator resumes; empty if nobody paused."""
         return self._state.paused
 
     @property
     def braked(self) -> str:
-        """Why the budget stopped everything; empty if it did not."""
+        """The reason why the budget stopped everything; empty if it did not."""
         return self._state.braked
 
     def cooled_down(self, tag: str) -> float:

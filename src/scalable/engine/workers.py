@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from scalable.engine import allocations
 from scalable.engine.events import NEVER, JobState, OutsideWork, RemoveWorker, TakeBack
 from scalable.engine.state import JobRecord, State, WorkerRecord
 
 
-def join(state: State, worker: str, tag: str, now: float) -> None:
+def join(state: State, worker: str, tag: str, now: float, allocation: str = "") -> None:
     tag_record = state.tags[tag]
     if worker in state.workers:
         return
+    if tag_record.requested:
+        tag_record.took_s = now - tag_record.requested_at
     state.fleet += 1
     state.workers[worker] = WorkerRecord(worker, tag, state.rules.kinds[tag].slots, joined=now)
+    allocations.join(state, state.workers[worker], allocation)
     tag_record.workers += 1
     tag_record.requested = max(0, tag_record.requested - 1)
     tag_record.requested_at = now if tag_record.requested else NEVER
@@ -25,6 +29,7 @@ def retire(state: State, record: WorkerRecord) -> None:
         for job in record.jobs:
             state.count(state.jobs[job], active=False)
         record.leaving = True
+        allocations.leave(state, record)
         state.fleet += 1
         tag_record = state.tags[record.tag]
         tag_record.workers -= 1
@@ -32,6 +37,7 @@ def retire(state: State, record: WorkerRecord) -> None:
         tag_record.busy -= record.busy
         tag_record.idle.pop(record.id, None)
         tag_record.roomy.pop(record.id, None)
+        tag_record.ending.pop(record.id, None)
 
 
 def dismiss(state: State, record: WorkerRecord, reason: str, *, forced: bool = False) -> RemoveWorker:

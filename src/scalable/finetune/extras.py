@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from scalable.errors import MissingExtraError
+from scalable.wording import install_hint
 
 
 def needed(module: str) -> Any:
@@ -15,5 +16,5 @@ def needed(module: str) -> Any:
         if error.name != module.partition(".")[0]:
             raise
         raise MissingExtraError(
-            f"the trading workload needs {error.name}, which is not installed; write  pip install 'scalable[finetune]'"
+            f"the trading workload needs {error.name}, which is not installed; {install_hint('finetune')}"
         ) from error

@@ -6,13 +6,12 @@ Each check yields findings with the path of what is wrong; ``load.py`` adds the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from difflib import get_close_matches
+from math import prod
 from typing import Any
 
 from pydantic import BaseModel
 
-from scalable.catalogue import FACTORS
 from scalable.findings import Finding, Severity
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.models import PROFILES, Manifest
@@ -23,24 +22,19 @@ from scalable.manifest.targets import (
     KubernetesTarget,
     LocalTarget,
     SlurmTarget,
+    option_of,
     unpinned,
 )
-from scalable.manifest.work import Together
+from scalable.manifest.task_checks import check_tasks, undefined
+from scalable.manifest.work import MAX_ROWS, Sweep, Together
 from scalable.quantities import Money, Price
-from scalable.wording import not_defined, shown
-
-OWN_KEYS = {
-    "asset": "assets", "fold": "folds", "cost_bps": "costs_bps",
-    "folds": "folds", "trials": "trials", "seed": "seed",
-}  # fmt: skip
-"""Settings that a sweep has keys of its own for, which always win."""
-MAX_ROWS = 1_000_000  # what a sweep may expand to; planning that many unshared runs takes a minute or two
 
 
 def check(manifest: Manifest, providers: Iterable[str], target: str | None = None) -> Iterator[Finding]:
     """Yield what is wrong; of targets other than ``target``, an image that changes is no more than a warning."""
     yield from check_targets(manifest, providers, target)
     yield from check_components(manifest)
+    yield from check_set_up(manifest)
     yield from check_tasks(manifest)
     yield from check_pools(manifest)
     yield from check_labels(manifest)
@@ -49,12 +43,6 @@ def check(manifest: Manifest, providers: Iterable[str], target: str | None = Non
     yield from check_workloads(manifest)
     yield from check_budget(manifest)
     yield from check_currency(manifest)
-
-
-def undefined(path: str, noun: str, name: str, known: Iterable[str]) -> Finding:
-    """Return a name that nothing has: lists the ones there are and proposes the nearest."""
-    message, remedy = not_defined(noun, name, known)
-    return Finding.error(f"undefined-{noun}", path, message, remedy)
 
 
 def check_components(manifest: Manifest) -> Iterator[Finding]:
@@ -73,32 +61,15 @@ def check_components(manifest: Manifest) -> Iterator[Finding]:
             yield Finding.error("not-larger", path, message, "name a component with more memory, or give it more")
 
 
-def check_tasks(manifest: Manifest) -> Iterator[Finding]:
-    for name, task in manifest.tasks.items():
-        path = f"tasks.{name}"
-        if task.component not in manifest.components:
-            yield undefined(f"{path}.component", "component", task.component, manifest.components)
-        for place, need in enumerate(task.needs):
-            if need not in manifest.tasks:
-                yield undefined(f"{path}.needs[{place}]", "task", need, manifest.tasks)
-            elif need in task.arguments:
-                message = f"{need!r} is both an argument and a task it needs"
-                yield Finding.error("two-values", f"{path}.arguments.{need}", message, "rename one of them")
-    left = {name: set(task.needs) & set(manifest.tasks) for name, task in manifest.tasks.items()}
-    while ready := [name for name, needs in left.items() if not needs]:
-        for name in ready:
-            del left[name]
-        for needs in left.values():
-            needs.difference_update(ready)
-    while after := [name for name in left if not any(name in needs for needs in left.values())]:
-        for name in after:  # it only waits for those who need each other
-            del left[name]
-    for name in left:
-        message, remedy = f"{name} waits for itself", "remove it"
-        if len(left) > 1:
-            message, remedy = f"{message}: {' and '.join(sorted(left))} need each other", "remove one of them"
-        yield Finding.error("circular-needs", f"tasks.{name}.needs", message, remedy)
-        break
+def check_set_up(manifest: Manifest) -> Iterator[Finding]:
+    """Warn of a set-up that no target does."""
+    if any(isinstance(target, SlurmTarget) for target in manifest.targets.values()):
+        return
+    for name, part in manifest.components.items():
+        for key in ("modules", "conda", "setup"):
+            if getattr(part, key) is not None:
+                message = f"only batch jobs of a slurm target do what {key} says, and the manifest has no such target"
+                yield Finding.warning("setup-ignored", f"components.{name}.{key}", message, "remove it")
 
 
 def check_targets(manifest: Manifest, providers: Iterable[str], used: str | None) -> Iterator[Finding]:
@@ -113,19 +84,52 @@ def check_targets(manifest: Manifest, providers: Iterable[str], used: str | None
             if target.provider in BUILT_IN:
                 near = get_close_matches(option, list(type(target).model_fields), n=1)
                 message = f"the provider {target.provider} has no option {option!r}; it is ignored"
-                remedy = f"write {near[0]}" if near else "remove it"
+                meant = SLURM_WORDS.get(option) if isinstance(target, SlurmTarget) else None
+                remedy = meant or (f"write {near[0]}" if near else "remove it")
                 yield Finding.warning("unknown-option", f"{path}.{option}", message, remedy)
         if isinstance(target, SlurmTarget) and target.comm_port is not None:
             message = "comm_port is no longer needed and is ignored"
             yield Finding.warning("ignored-option", f"{path}.comm_port", message, "remove it")
+        if isinstance(target, SlurmTarget):
+            yield from check_requeue(path, target)
         if isinstance(target, CloudTarget) and target.image is not None and (problem := unpinned(target.image)):
             severity = Severity.ERROR if name == used else Severity.WARNING
             remedy = "name a version or a digest, e.g. NAME:1.0"
             yield Finding("bad-value", severity, f"{path}.image", problem, remedy)
+        if isinstance(target, KubernetesTarget | CloudTarget):
+            for part in [part for part, size in manifest.components.items() if size.nodes > 1]:
+                severity = Severity.ERROR if name == used else Severity.WARNING
+                message = f"a worker of the provider {target.provider} has one node, and {part} wants several"
+                remedy = "write nodes: 1, or run it on a target with provider: slurm"
+                yield Finding("one-node-only", severity, f"components.{part}.nodes", message, remedy)
         differing = [name for name, part in manifest.components.items() if part.memory or part.env]
         if isinstance(target, LocalTarget) and not target.processes and len(manifest.components) > 1 and differing:
             message = f"all workers share one process: memory and env of {', '.join(differing)} cannot differ"
             yield Finding.warning("shared-process", f"{path}.processes", message, "write processes: true")
+
+
+SLURM_WORDS = {
+    **dict.fromkeys(("nodes", "num_nodes"), "write nodes_per_job, with workers_per_job or exclusive: true"),
+    **dict.fromkeys(("ntasks", "tasks", "ntasks_per_node", "processes"), "write workers_per_job"),
+    **dict.fromkeys(("cpus", "cores", "cpus_per_task", "cpus_per_worker"), "write cpus in the component"),
+    **dict.fromkeys(("memory", "mem", "mem_per_cpu", "mem_per_worker"), "write memory in the component"),
+    **dict.fromkeys(("gpus", "gres", "gpus_per_node"), "write gpus, and gpu_type, in the component"),
+    **dict.fromkeys(("time", "timelimit", "time_limit"), "write walltime"),
+    **dict.fromkeys(("array", "jobs", "workers", "n_workers"), "write max_workers"),
+    **dict.fromkeys(("features", "feature"), "write constraint"),
+    **dict.fromkeys(("extra", "options", "job_extra", "job_extra_directives"), "write sbatch: [--nice=10, …]"),
+    "project": "write account",
+    "module": "write modules",
+    "log_directory": "write logs_location",
+}
+"""What people write for Slurm out of habit, from sbatch and other programs, and what it is called here."""
+
+
+def check_requeue(path: str, target: SlurmTarget) -> Iterator[Finding]:
+    for place, line in enumerate(target.sbatch or ()):
+        if option_of(line)[0] == "--requeue":
+            message = "--requeue is ignored: a lost worker is replaced by a new job, and would come back beside it"
+            yield Finding.warning("ignored-option", f"{path}.sbatch[{place}]", message, "remove it")
 
 
 def check_pools(manifest: Manifest) -> Iterator[Finding]:
@@ -142,12 +146,12 @@ def check_pools(manifest: Manifest) -> Iterator[Finding]:
         if node.price is None:
             message = f"the node {pool.node} of pool {name} has no price, so its cost cannot be forecast"
             remedy = "write e.g. price: 0.1644 EUR/h"
-            severity = Severity.WARNING if manifest.budget is None else Severity.ERROR
+            severity = Severity.ERROR if manifest.budget and manifest.budget.monthly else Severity.WARNING
             yield Finding("missing-price", severity, f"nodes.{pool.node}", message, remedy)
 
 
 def check_labels(manifest: Manifest) -> Iterator[Finding]:
-    """On Kubernetes it is labels that keep work on the pool it was planned for, and off those of other services."""
+    """Yield missing labels: on Kubernetes they keep work on its pool, and off those of other services."""
     named = {sweep.pool for sweep in manifest.sweeps.values()}
     worked = [name for name, pool in manifest.pools.items() if pool.max is not None or name in named]
     for name, target in manifest.targets.items():
@@ -183,38 +187,41 @@ def fits(profile: Profile, node: NodeType) -> bool:
 def check_sweeps(manifest: Manifest) -> Iterator[Finding]:
     for name, sweep in manifest.sweeps.items():
         path = f"sweeps.{name}"
-        if isinstance(sweep.assets, str) and sweep.assets not in manifest.groups:
-            yield undefined(f"{path}.assets", "group", sweep.assets, manifest.groups)
-        factor = FACTORS.get(sweep.factor)
-        if factor is None and sweep.variants is None:
-            near = undefined(f"{path}.factor", "factor", sweep.factor, FACTORS)
-            yield replace(near, remedy=f"{near.remedy}, or give your own factor its variants")
-        if factor is not None and not factor.free and sweep.run is None:
-            for index, variant in enumerate(sweep.variants or []):
-                if variant not in factor.variants:
-                    known = ", ".join(str(v) for v in factor.variants)
-                    message = f"{shown(variant)} is not a variant of {factor.name}"
-                    yield Finding.error(
-                        "unknown-variant", f"{path}.variants[{index}]", message, f"choose one of {known}"
-                    )
-        for setting in sweep.settings:
-            if setting in OWN_KEYS or setting == sweep.factor:
-                message = f"{setting} is not read from the settings: "
-                if setting == sweep.factor:
-                    message, remedy = f"{message}the sweep varies it", "remove it; the sweep's variants say its values"
-                else:
-                    message, remedy = (
-                        f"{message}the sweep has a key for it",
-                        f"write {OWN_KEYS[setting]} beside settings",
-                    )
-                yield Finding.error("unread-setting", f"{path}.settings.{setting}", message, remedy)
+        for error in sweep.wrong:
+            at = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.at)
+            yield Finding.error(error.code, f"{path}{at}", error.message, error.remedy)
+        for axis, over in sweep.over.items():
+            if isinstance(over.values, str) and over.values not in manifest.groups:
+                yield undefined(f"{path}.{sweep.where(f'over.{axis}')}", "group", over.values, manifest.groups)
+        if sweep.stop != "never":
+            message = "variants are never stopped early yet: every row is computed"
+            yield Finding.error("not-yet", f"{path}.stop", message, "remove it")
+        yield from check_settings(path, sweep)
         yield from check_size(manifest, path, sweep.profile, sweep.pool)
-        assets = manifest.groups.get(sweep.assets, ()) if isinstance(sweep.assets, str) else sweep.assets
-        variants = sweep.variants or (factor.variants if factor else ())
-        rows = len(variants) * len(assets) * sweep.folds * len(sweep.costs_bps)
+        axes = [over.axis(axis, manifest.groups).values for axis, over in sweep.over.items()]
+        rows = prod(map(len, (*sweep.compare.values(), *axes, *sweep.average.values())))
         if rows > MAX_ROWS:
             message = f"{rows:,} rows are more than the {MAX_ROWS:,} a sweep may have"
             yield Finding.error("too-many-rows", path, message, "split it into several sweeps")
+
+
+def check_settings(path: str, sweep: Sweep) -> Iterator[Finding]:
+    """Yield settings that would not be read, since each row has its own value or a key of the sweep says it."""
+    for setting in sweep.settings:
+        message = f"{setting} is not read from the settings: "
+        sides = [side for side in ("compare", "over", "average") if setting in getattr(sweep, side)]
+        key = sweep.where(f"settings.{setting}")
+        if sides == ["compare"]:
+            message += "the sweep varies it"
+            remedy = f"remove it; {sweep.where(f'compare.{setting}').partition('.')[0]} says its values"
+        elif sides:
+            message += "every row has its own"
+            remedy = f"remove it; {sweep.where(f'{sides[0]}.{setting}')} says its values"
+        elif not key.startswith("settings."):
+            message, remedy = f"{message}the sweep has a key for it", f"write {key} beside settings"
+        else:
+            continue
+        yield Finding.error("unread-setting", f"{path}.settings.{setting}", message, remedy)
 
 
 def check_size(manifest: Manifest, path: str, profile: str | None, pool: str | None) -> Iterator[Finding]:

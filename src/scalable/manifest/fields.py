@@ -8,8 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
 
+from scalable.axes import parse_axes
 from scalable.errors import QuantityError
 from scalable.manifest.tree import FromVariable, plain_value
+from scalable.plugins import Checked
 from scalable.quantities import Duration
 from scalable.wording import shown
 
@@ -107,6 +109,37 @@ def one_or_many(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
+def one_word(value: str) -> str:
+    if len(value.split()) != 1:
+        raise QuantityError(f"{shown(value)} is no name of a module", "write one module in each item: [gcc/12, cuda]")
+    return value
+
+
+def one_line(value: str, info: ValidationInfo) -> str:
+    if len(value.splitlines()) != 1:
+        raise QuantityError(f"{info.field_name} must be one line, not {shown(value)}", "write more lines in setup: |")
+    return value
+
+
+def shell_lines(value: object, info: ValidationInfo) -> str:
+    if not isinstance(value, str) or not value.strip():
+        remedy = f"write  {info.field_name}: |  and the lines below it, indented"
+        raise QuantityError(f"{info.field_name} must be shell lines, not {shown(value)}", remedy)
+    return value
+
+
+def axes(value: object) -> object:
+    """Return the values of axes; a variable may stand for a number, a range or one of several values."""
+    if not isinstance(value, dict):
+        return parse_axes(value)
+    if value and all(isinstance(values, Checked) for values in value.values()):
+        return {name: tuple(values) for name, values in value.items()}
+    inner = {
+        name: [*map(as_number, item)] if isinstance(item, list) else as_number(item) for name, item in value.items()
+    }
+    return parse_axes(inner)
+
+
 def _integer(minimum: int) -> Any:
     return WithJsonSchema({"type": "integer", "minimum": minimum})
 
@@ -130,4 +163,30 @@ Texts = Annotated[
     Field(min_length=1),
     WithJsonSchema({"anyOf": [ONE_TEXT, {"type": "array", "minItems": 1, "items": ONE_TEXT}]}),
 ]
+ShellLines = Annotated[str, BeforeValidator(shell_lines), WithJsonSchema({"type": "string", "minLength": 1})]
+Line = Annotated[Text, AfterValidator(one_line)]
+Modules = Annotated[
+    list[Annotated[Text, AfterValidator(one_word)]],
+    BeforeValidator(one_or_many),
+    Field(min_length=1),
+    WithJsonSchema({"anyOf": [ONE_TEXT, {"type": "array", "minItems": 1, "items": ONE_TEXT}]}),
+]
 Variant = Annotated[str | int | float | bool, BeforeValidator(single)]
+ONE_VALUE = {"type": ["string", "number", "boolean"]}
+AxisValues = Annotated[
+    dict[str, tuple[Variant, ...]],
+    BeforeValidator(axes),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": {
+                "anyOf": [
+                    {"type": "integer", "minimum": 1},
+                    {"type": "string", "pattern": r"\.\."},
+                    {"type": "array", "minItems": 1, "items": ONE_VALUE},
+                ]
+            },
+        }
+    ),
+]

@@ -1,4 +1,4 @@
-"""What happens to a tree before it is checked: overlays are merged in and ``${VAR}`` is replaced."""
+"""Changes to a tree before it is checked: overlays are merged in and ``${VAR}`` is replaced."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def chain(root: Mapping, name: str, above: list[str], problems: list[Finding]) -
 
 
 def check_overlays(root: Mapping, env: Environment[str, str], problems: list[Finding]) -> None:
-    """Overlays that no target of this call uses must be sound too."""
+    """Check overlays that no target of this call uses, which must be sound too."""
     overlays = locate(root, ("overlays",))[1]
     if overlays is not None and not isinstance(overlays, Mapping):
         remedy = "write e.g. {large: {targets: …}}"
@@ -100,7 +100,7 @@ def check_overlays(root: Mapping, env: Environment[str, str], problems: list[Fin
 
 
 def merged(below: Mapping, above: Mapping) -> Mapping:
-    """Mappings merge, lists and scalars replace."""
+    """Return both merged: mappings merge, lists and scalars replace."""
     result = Mapping(below.place, dict(below.items), dict(below.keys))
     for name, node in above.items.items():
         old = result.items.get(name)
@@ -155,7 +155,7 @@ def substituted(node: Node, env: Environment[str, str], problems: list[Finding],
 
 
 def check_secrets(root: Node, problems: list[Finding]) -> None:
-    """What must not stand in a file that people share is written as a variable."""
+    """Refuse secrets in a file that people share; they are written as variables."""
     for path in SECRETS:
         place, node = locate(root, path)
         if isinstance(node, Scalar) and node.text and not node.variable:

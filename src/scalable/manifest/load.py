@@ -21,8 +21,10 @@ from scalable.manifest.models import Manifest, with_shipped
 from scalable.manifest.secrets import exposed
 from scalable.manifest.targets import BUILT_IN
 from scalable.manifest.validation import ManifestError, ValidationReport
+from scalable.manifest.work import Sweep
 from scalable.observe.folders import project_folder
 from scalable.observe.redact import HIDDEN, looks_secret
+from scalable.plugins import installed
 from scalable.wording import plural, shown
 
 DIGEST = 16  # hex digits
@@ -114,14 +116,14 @@ def load_text(
     try:
         manifest = with_shipped(Manifest.model_validate(values)).read_in(project_folder(file))
         findings = list(check(manifest, providers, target))
-        findings += [] if any(found.severity is Severity.ERROR for found in findings) else further(manifest)
+        findings += [] if any(finding.severity is Severity.ERROR for finding in findings) else further(manifest)
     except ValidationError as error:
         details = error.errors(include_url=False)
-        wrong = [each for found in details[:MOST_ERRORS] for each in findings_of(found, filled)]
+        wrong = [each for detail in details[:MOST_ERRORS] for each in findings_of(detail, filled)]
         wrong = first_of(wrong, len(details))
         spoiled = {problem.place for problem in problems}  # an unset variable is reported once, not as empty too
-        report += ValidationReport.of(found for found in wrong if found.place not in spoiled)
-        findings = check_rest(values, [real(found["loc"], filled) for found in details], providers, target)
+        report += ValidationReport.of(finding for finding in wrong if finding.place not in spoiled)
+        findings = check_rest(values, [real(detail["loc"], filled) for detail in details], providers, target)
     report += ValidationReport.of(placed(finding, filled) for finding in findings)
     if not report.ok:
         raise ManifestError(report, {file: source})
@@ -137,7 +139,7 @@ def first_of(findings: list[Finding], count: int) -> list[Finding]:
 
 
 def check_rest(values: dict[str, Any], wrong: list[Loc], providers: Iterable[str], target: str | None) -> list[Finding]:
-    """Findings between the entries that are readable by themselves, so that all errors come at once.
+    """Return findings between the entries that are readable by themselves, so that all errors come at once.
 
     What was taken out is not reported as undefined where others refer to it.
     """
@@ -272,7 +274,7 @@ def described(error: Any, loc: Loc, cause: object, root: tree.Node) -> Finding:
             "bad-value", "project.name", message, "write e.g. name: my-project", tree.locate(root, loc)[0]
         )
     if isinstance(cause, QuantityError):
-        return Finding.error("bad-value", dotted(loc), cause.message, cause.remedy, tree.locate(root, loc)[0])
+        return Finding.error(cause.code, dotted(loc), cause.message, cause.remedy, tree.locate(root, loc)[0])
     place, node = tree.locate(root, loc)
     path = dotted(loc)
     match error["type"]:
@@ -362,7 +364,8 @@ def fields_at(loc: Loc) -> list[str]:
             return []
         if getattr(current, "__origin__", None) not in (dict, list) and not is_model(current):
             current = next((member for member in getattr(current, "__args__", ()) if is_model(member)), None)
-    return list(current.model_fields) if is_model(current) else []
+    short = [key for plugin in installed().values() for key in plugin.short_keys()] if current is Sweep else []
+    return [*current.model_fields, *short] if is_model(current) else []
 
 
 def is_model(kind: Any) -> bool:

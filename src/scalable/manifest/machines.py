@@ -1,4 +1,4 @@
-"""What work runs on: node types with their prices, pools of nodes, and the sizes of workers."""
+"""Machines: node types with their prices, pools of nodes, and the sizes of workers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Resources(Section):
 
 
 class NodeType(Section):
-    """What a machine is and costs."""
+    """A machine's size and price."""
 
     cpu: Cpu
     memory: Memory
@@ -135,7 +135,7 @@ class Peak(Section):
 
 
 class Profile(Section):
-    """How big a worker is."""
+    """The size of a worker."""
 
     request: Resources
     """What the scheduler sets aside for it."""

@@ -5,19 +5,35 @@ Then what every manifest has without writing it, and the JSON Schema that editor
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, PrivateAttr, Tag, field_validator
+from pydantic import AfterValidator, Discriminator, PrivateAttr, Tag, field_validator, model_validator
 
-from scalable.catalogue import GROUPS
+from scalable import mpi
+from scalable.axes import fields_in
 from scalable.errors import QuantityError
-from scalable.manifest.fields import Count, CountOrNone, Flag, Importable, Section, Text, Texts, Variant
+from scalable.manifest.fields import (
+    AxisValues,
+    Count,
+    CountOrNone,
+    Flag,
+    Importable,
+    Line,
+    Modules,
+    Section,
+    ShellLines,
+    Text,
+    Texts,
+    Variant,
+)
 from scalable.manifest.machines import NodeType, Peak, Pool, Profile, Resources
 from scalable.manifest.policies import Alerts, Budget, Policies
 from scalable.manifest.targets import (
     BUILT_IN,
     AwsTarget,
+    BatchSettings,
     GcpTarget,
     KubernetesTarget,
     LocalTarget,
@@ -25,7 +41,8 @@ from scalable.manifest.targets import (
     Target,
     provider_of,
 )
-from scalable.manifest.work import Retry, Scenario, Sweep, Workload, once
+from scalable.manifest.work import Minutes, Retry, Scenario, Sweep, WorkloadShape, once
+from scalable.plugins import installed
 from scalable.quantities import Cpu, Memory
 from scalable.wording import shown
 
@@ -39,22 +56,42 @@ class Project(Section):
     """Where workers keep the results of cached tasks; SCALABLE_CACHE_DIR on a worker overrules it."""
 
 
-class Component(Section):
-    """A kind of worker: its image, size and surroundings."""
+class Component(BatchSettings):
+    """A kind of worker: its image, size and surroundings, and on Slurm the settings of its batch jobs."""
 
     image: Text | None = None
     runtime: Text | None = None
     """Of older manifests; not read. A target's ``container_runtime`` says what starts containers."""
     cpus: Count = 1
+    """Of a worker; with ``tasks_per_node``, of each of its processes."""
     memory: Memory | None = None
+    """Of a worker, on each of its nodes."""
+    nodes: Count = 1
+    """Nodes that one worker holds, for a program that runs on several at once (MPI), started by scalable.mpi."""
+    tasks_per_node: Count = 1
+    """Processes of that program on each node."""
     gpus: CountOrNone = 0
+    gpu_type: Text | None = None
+    """On Slurm: the type of GPU, as the site calls it in its ``gres``: a100."""
     mounts: dict[str, Text] = {}
     """Host folder: folder in the container; both absolute."""
     env: dict[str, Variant] = {}
     tags: list[Text] = []
     preload_script: Text | None = None
+    modules: Modules | None = None
+    """On Slurm: environment modules that its batch jobs load before the worker starts, after those of the target."""
+    conda: Line | None = None
+    """On Slurm: the conda environment that its batch jobs activate, instead of the target's; its Python starts the
+    worker."""
+    setup: ShellLines | None = None
+    """On Slurm: shell lines that its batch jobs run before the worker starts, after those of the target."""
     larger: Text | None = None
     """The component on which a task is run again after it ran out of memory on this one."""
+
+    @property
+    def program(self) -> mpi.MpiSize:
+        """The processes of a program that its tasks start; one for an ordinary worker."""
+        return mpi.MpiSize(self.nodes, self.tasks_per_node, self.cpus)
 
     @field_validator("memory")
     @classmethod
@@ -62,6 +99,12 @@ class Component(Section):
         if memory is not None and memory.bytes == 0:
             raise QuantityError("a worker needs memory above 0", "write e.g. memory: 8GiB")
         return memory
+
+    @model_validator(mode="after")
+    def typed(self) -> Component:
+        if self.gpu_type is not None and not self.gpus:
+            raise QuantityError("gpu_type says of which type the GPUs are", "write gpus: 1 as well", ("gpu_type",))
+        return self
 
     @field_validator("mounts")
     @classmethod
@@ -74,19 +117,54 @@ class Component(Section):
         return mounts
 
 
+RETURNED = ("file", "dir")  # outputs whose paths the function returns
+
+
 class Task(Section):
     component: Text
     run: Importable = None
     """What ``scalable run`` calls, as package.module:function; tasks without it are started by workflow scripts."""
+    over: AxisValues = {}
+    """Axes: the task is called once for each combination of their values, which it gets by name. A list, a range
+    2025..2060 (both ends included) or a number n for 0 … n-1."""
     arguments: dict[str, Any] = {}
     """Passed to the function by name."""
     needs: list[Text] = []
-    """Tasks that must have finished; their results are passed by their names."""
+    """Tasks that must have finished; their results are passed by their names. Of a task with an axis of this one, the
+    result at the same value; with an axis that this one has not, the results at all its values, as a mapping."""
     cache: Flag = False
-    """Called once for the same arguments; later its result is taken from the cache."""
-    outputs: dict[str, Literal["file", "dir"]] = {}
+    """Called once for the same arguments; later its result is taken from the cache. True when not given, if there is an
+    ``over``, so that a second run computes only what is missing."""
+    outputs: dict[str, Text] = {}
+    """By name: the path of a file, or of a folder with / at its end, with axes in braces (out/{scenario}-{year}.nc),
+    which the function gets by this name if it takes it; or file or dir if the function returns the path."""
+    run_minutes: Minutes | None = None
+    """How long a call takes, where that was not measured or will be different; what fits no walltime is refused."""
+    checkpoints: Flag = False
+    """It keeps half-done work in ``scalable.scratch()`` and goes on from there, so it may outlast a walltime."""
     retry: Retry | None = None
     """What it does not say itself is as in policies.retry."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def resumed(cls, value: Any) -> Any:
+        """Keep the results of a task with axes unless it says otherwise."""
+        return {"cache": True, **value} if isinstance(value, dict) and value.get("over") is not None else value
+
+    @field_validator("outputs")
+    @classmethod
+    def paths(cls, outputs: dict[str, str]) -> dict[str, str]:
+        remedy = "write file, dir or a path, e.g. out/{scenario}.nc"
+        wrong = []
+        for name, written in outputs.items():
+            try:
+                good = written in RETURNED or (bool(re.search(r"[/.{]", written)) and "" not in fields_in(written))
+            except ValueError:
+                good = False
+            if not good:
+                wrong.append(QuantityError(f"{shown(written)} is not an output", remedy, (name,)))
+        QuantityError.raise_all(wrong)
+        return outputs
 
 
 Group = Annotated[Texts, AfterValidator(once)]
@@ -116,7 +194,7 @@ class Manifest(Section):
     profiles: dict[str, Profile] = {}
     groups: dict[str, Group] = {}
     sweeps: dict[str, Sweep] = {}
-    workloads: dict[str, Workload] = {}
+    workloads: dict[str, WorkloadShape] = {}
     scenarios: dict[str, Scenario] = {}
     budget: Budget | None = None
     policies: Policies = Policies()
@@ -169,7 +247,7 @@ PROFILES = {
 
 
 def with_shipped(manifest: Manifest) -> Manifest:
-    groups = {name: list(assets) for name, assets in GROUPS.items()}
+    groups = {name: list(values) for plugin in installed().values() for name, values in plugin.groups.items()}
     own = {name: completed(profile, PROFILES.get(name)) for name, profile in manifest.profiles.items()}
     whole = manifest.model_copy(update={"profiles": {**PROFILES, **own}, "groups": {**groups, **manifest.groups}})
     whole._declared = frozenset(manifest.profiles)
@@ -201,6 +279,9 @@ def json_schema() -> dict[str, Any]:
     for name in ("Scenario", "Growth"):
         fields = parts[name]["properties"]
         fields["workloads"] = {"anyOf": [NAMES, fields["workloads"]]}
+    for plugin in installed().values():
+        if plugin.short_form is not None:
+            parts["Sweep"]["properties"] |= plugin.short_form.model_json_schema(mode="validation")["properties"]
     parts["Target"]["properties"]["provider"]["not"] = {"enum": list(BUILT_IN)}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **open_up(schema), "title": "scalable.yaml"}
 

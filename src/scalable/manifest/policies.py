@@ -5,12 +5,14 @@ Margins, retries and limits first, then whom alerts are told to, then what a mon
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, SecretStr, WithJsonSchema, field_validator, model_validator
 
 from scalable.errors import QuantityError
+from scalable.machine_hours import MachineHours
 from scalable.manifest.fields import (
     BOOLS,
     Count,
@@ -74,7 +76,7 @@ class Concurrency(Section):
 
 
 class Acceptance(Section):
-    """What a sizing must reach to be accepted."""
+    """The goals that a sizing must reach to be accepted."""
 
     factor: Wait = Duration(9000)
     scale_up: Wait = Duration(300)
@@ -83,7 +85,7 @@ class Acceptance(Section):
 
 
 class Grpc(Section):
-    """What gRPC is told about forks, by its environment variables, before anything can import it."""
+    """The environment variables by which gRPC is told about forks before anything can import it."""
 
     support: Flag = False
     """GRPC_ENABLE_FORK_SUPPORT: on, gRPC stops its threads at a fork, and may wait for them for ever."""
@@ -96,7 +98,7 @@ class Grpc(Section):
 
 
 class Fork(Section):
-    """What happens to a run that forks its process while that has other threads; the policy alone may be written."""
+    """The treatment of a job that forks its process while that has other threads; the policy alone may be written."""
 
     policy: ForkPolicy = "deny"
     allow: Modules = []
@@ -151,6 +153,8 @@ class Policies(Section):
     pilot: Pilot = Pilot()
     guard: Literal["asked", "all"] = "asked"
     """Which plain tasks (submit, map) run in runner processes: those with guarded=True, or all but guarded=False."""
+    worker_clients: Literal["refused", "allowed"] = "refused"
+    """Whether tasks may act as Dask clients (get_client, worker_client); workers then have the rights of the driver."""
 
     def retry_of(self, own: Retry | None) -> Retry:
         """Return how a task or sweep is retried: what it does not say itself is as for all."""
@@ -182,7 +186,7 @@ def address(value: object) -> object:
 
 
 def threshold(rule: Rule, value: object) -> float | None:
-    """In the rule's own unit: 90% or 0.9, 20m, 3; off turns it off."""
+    """Read a threshold in the rule's own unit: 90% or 0.9, 20m, 3; off turns it off."""
     value = as_number(value)
     if value is False or (isinstance(value, str) and BOOLS.get(value.lower()) is False):
         return None
@@ -228,7 +232,7 @@ class Alerts(Section):
 
 
 def rules_of(manifest: Manifest) -> tuple[Rule, ...]:
-    """With the manifest's thresholds; how long it lets a run be silent, or last, is no alert before."""
+    """Return the rules with the manifest's thresholds; the times in ``policies.stuck`` hold for alerts, too."""
     stuck = manifest.policies.stuck
     allowed = {"Stuck": stuck.after, "RunLong": stuck.walltime}
     longer = {
@@ -240,7 +244,7 @@ def rules_of(manifest: Manifest) -> tuple[Rule, ...]:
 
 
 class Sessions(Section):
-    """How often a scenario happens in a month and for how long."""
+    """The number and length of a scenario's sessions in a month."""
 
     sessions: CountOrNone
     hours: Positive
@@ -280,8 +284,24 @@ class Growth(Together):
         return self
 
 
+def day(value: object) -> object:
+    """Return a day; YAML reads one that is not quoted by itself."""
+    try:
+        return value if isinstance(value, date) else date.fromisoformat(str(value))
+    except ValueError:
+        raise QuantityError(f"{shown(value)} is not a day", "write YYYY-MM-DD, e.g. 2026-10-01") from None
+
+
+Day = Annotated[date, BeforeValidator(day), WithJsonSchema({"type": "string", "format": "date"})]
+
+
 class Budget(Section):
-    monthly: Money
+    monthly: Money | None = None
+    """What may be spent in a calendar month."""
+    allocation: MachineHours | None = None
+    """Hours of a cluster's machines that this project may use in all: 50000 core-hours, node-hours or gpu-hours."""
+    allocation_since: Day | None = None
+    """The first day that counts against the allocation; all recorded runs count when not given."""
     fixed: dict[str, Money] = {}
     price: Price | None = None
     """An hourly price for projections instead of the node's own, such as a rounded one."""
@@ -290,3 +310,15 @@ class Budget(Section):
     growth: dict[str, Growth] = {}
     stated: Stated | None = None
     """For all sweeps together: rows, and hours on a single worker."""
+
+    @model_validator(mode="after")
+    def some(self) -> Budget:
+        if self.monthly is None and self.allocation is None:
+            text = "budget limits nothing: it has neither monthly nor allocation"
+            raise QuantityError(text, "write e.g. monthly: 200 EUR, or allocation: 50000 core-hours")
+        if self.monthly is None and self.months:
+            raise QuantityError("budget.months needs budget.monthly", "write e.g. monthly: 200 EUR", ("months",))
+        if self.allocation is None and self.allocation_since is not None:
+            text = "allocation_since is the first day of an allocation, and there is none"
+            raise QuantityError(text, "write e.g. allocation: 50000 core-hours", ("allocation_since",))
+        return self

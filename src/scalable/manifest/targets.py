@@ -1,4 +1,4 @@
-"""Where a manifest may run: one model per provider. Options a provider does not know are kept and warned about."""
+"""Targets, where a manifest may run: one model per provider. Unknown options are kept and warned about."""
 
 from __future__ import annotations
 
@@ -10,9 +10,22 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, field_validator, model_validator
 
 from scalable.errors import QuantityError
-from scalable.manifest.fields import Count, CountOrNone, Flag, Port, Section, Text, Texts, Variant
+from scalable.manifest.fields import (
+    Count,
+    CountOrNone,
+    Flag,
+    Line,
+    Modules,
+    Port,
+    Section,
+    ShellLines,
+    Text,
+    Texts,
+    Variant,
+    Wait,
+)
 from scalable.manifest.machines import Toleration
-from scalable.quantities import Cpu, Memory, Price, Share
+from scalable.quantities import Cpu, Duration, Memory, Price, Share
 from scalable.wording import shown
 
 AMOUNT = r"(\d+(\.\d*)?|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?"  # Kubernetes' quantities
@@ -24,7 +37,7 @@ PROVIDER_GROUP = "scalable.providers"
 
 
 def installed_providers() -> Iterator[str]:
-    """Names of providers that other packages bring; looked up only when a manifest names an unknown one."""
+    """Return names of providers that other packages bring; looked up only when a manifest names an unknown one."""
     for point in entry_points(group=PROVIDER_GROUP):
         yield point.name
 
@@ -43,7 +56,7 @@ class Adaptive(Section):
 
 
 class Target(Section):
-    """What every target has. The base itself serves providers that others register."""
+    """The base of all targets, which itself serves providers that others register."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -73,11 +86,54 @@ def clock_time(value: Any) -> Any:
 Walltime = Annotated[Text | None, BeforeValidator(clock_time)]
 
 
-class SlurmTarget(Target):
+class DriverJob(Section):
+    """The batch job of a detached driver."""
+
+    partition: Text | None = None
+    """Where it runs, e.g. one for long small jobs; as workers when not given."""
+    walltime: Walltime = None
+    """How long a driver may run before it hands over to a successor; the partition's default when not given."""
+    cpus: Count = 1
+    memory: Memory = Memory.of_gib(2)
+    grace: Wait = Duration(120)
+    """How long before its walltime a driver begins to hand over: what runs may finish until 45 s before the end."""
+    sbatch: Texts | None = None
+    """Further options of sbatch, e.g. --qos=long."""
+
+    @model_validator(mode="after")
+    def in_time(self) -> DriverJob:
+        if self.walltime is not None and self.grace.seconds >= Duration.of_walltime(self.walltime).seconds:
+            text = f"grace {self.grace} is not shorter than the driver's walltime {self.walltime}"
+            raise QuantityError(text, "write a longer walltime, or e.g. grace: 2m", ("grace",))
+        return self
+
+
+class BatchSettings(Section):
+    """Settings of batch jobs of Slurm. Those of a component overrule the target's."""
+
+    partition: Text | None = None
+    """On Slurm: where batch jobs run. This and the next five of a component overrule the target's."""
+    account: Text | None = None
+    qos: Text | None = None
+    """The quality of service."""
+    constraint: Text | None = None
+    """Features that nodes must have, as sbatch takes them: ``intel&ib``."""
+    reservation: Text | None = None
+    walltime: Walltime = None
+
+
+class SlurmTarget(BatchSettings, Target):
     provider: Literal["slurm"]
     queue: Text | None = None
-    account: Text | None = None
-    walltime: Walltime = None
+    """The same as ``partition``."""
+    workers_per_job: Count | None = None
+    """Workers of one kind that a batch job holds; one if nothing is said, with ``exclusive`` as many as fit."""
+    nodes_per_job: Count = 1
+    """Nodes that a batch job holds; its workers are spread over them evenly."""
+    exclusive: Flag = False
+    """Jobs have whole nodes, filled with workers, of several components where that fits."""
+    backlog: Count | None = None
+    """Batch jobs that may wait in Slurm's queue at a time; more are handed in as these start."""
     interface: Text | None = None
     logs_location: Text | None = None
     container_runtime: Literal["apptainer", "none"] = "apptainer"
@@ -90,12 +146,84 @@ class SlurmTarget(Target):
     """Of the scheduler, where a firewall lets only some through; any free one if nothing is said."""
     contact_address: Text | None = None
     """How workers reach the scheduler if that differs from what this machine calls itself."""
+    driver: DriverJob = DriverJob()
+    """The batch job that ``scalable run --detach`` becomes."""
     python: Text | None = None
-    """The Python of workers; the one that runs this, or python3 inside an image, if nothing is said."""
+    """The Python of workers; if nothing is said, that of the environment which the set-up activates, else the one that
+    runs this, or python3 inside an image."""
+    modules: Modules | None = None
+    """Environment modules that every batch job loads before its worker starts; those of a component come after them."""
+    conda: Line | None = None
+    """A conda environment, by name or folder, that every batch job activates; its Python starts the worker."""
+    setup: ShellLines | None = None
+    """Shell lines that every batch job runs before its worker starts; one that fails ends the job and is named."""
     code: Literal["shared", "upload", "image"] = "shared"
     """How the user's code reaches workers: by a folder both see, by an upload, or it is in the image already."""
     comm_port: int | None = None
     """Accepted from older manifests and ignored."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def one_partition(cls, given: Any) -> Any:
+        """Let ``partition`` be another name of ``queue``."""
+        if not isinstance(given, dict) or not isinstance(given.get("partition"), str):
+            return given
+        if given.get("queue") not in (None, given["partition"]):
+            fact = f"queue is {shown(given['queue'])} and partition is {shown(given['partition'])}"
+            raise QuantityError(f"{fact}; both name the partition", "write one of them", ("partition",))
+        return {**given, "queue": given["partition"]}
+
+    @field_validator("sbatch")
+    @classmethod
+    def only_further_options(cls, options: list[str] | None) -> list[str] | None:
+        problems = [(place, problem) for place, line in enumerate(options or ()) if (problem := not_further(line))]
+        QuantityError.raise_all([QuantityError(*problem, (place,)) for place, problem in problems])
+        return options
+
+    @model_validator(mode="after")
+    def enough_workers(self) -> SlurmTarget:
+        if self.nodes_per_job > 1 and self.workers_per_job is None and not self.exclusive:
+            fact = f"nodes_per_job is {self.nodes_per_job}, but a job holds one worker, which uses one node"
+            remedy = f"write workers_per_job: {2 * self.nodes_per_job} as well, or exclusive: true"
+            raise QuantityError(fact, remedy, ("nodes_per_job",))
+        if self.workers_per_job is not None and self.workers_per_job < self.nodes_per_job:
+            fact = f"{self.workers_per_job} workers cannot use {self.nodes_per_job} nodes"
+            raise QuantityError(fact, f"write at least {self.nodes_per_job}", ("workers_per_job",))
+        return self
+
+
+OWN_OPTIONS = {
+    ("--array", "-a"): "write max_workers: every worker is a job or a step of its own",
+    ("--nodes", "-N"): "write nodes_per_job, with workers_per_job or exclusive: true",
+    ("--ntasks", "-n", "--ntasks-per-node", "--ntasks-per-core", "--ntasks-per-socket"): "write workers_per_job",
+    ("--cpus-per-task", "-c", "--mincpus"): "write cpus in the component",
+    ("--mem", "--mem-per-cpu", "--mem-per-gpu"): "write memory in the component",
+    ("--gpus", "-G", "--gpus-per-node", "--gpus-per-task"): "write gpus, and gpu_type, in the component",
+    ("--job-name", "-J", "--comment"): "remove it: jobs are found again by their names",
+    ("--output", "-o", "--error", "-e"): "write logs_location",
+    ("--wait", "-W", "--wrap", "--test-only", "--parsable"): "remove it",
+}
+"""Options of sbatch that are decided by other keys; a second value would break what was planned."""
+HARMLESS = frozenset({("--nodes", "1"), ("-N", "1"), ("--ntasks", "1"), ("-n", "1"), ("--ntasks-per-node", "1")})
+
+
+def not_further(line: str) -> tuple[str, str] | None:
+    """Return why an option cannot be added to a job, and what to write instead; nothing if it can."""
+    if "\n" in line or not line.startswith("-"):
+        return f"{shown(line)} is no option of sbatch", "write e.g. --nice=10, one in a line"
+    option, value = option_of(line)
+    for names, remedy in OWN_OPTIONS.items():
+        if option in names and (option, value) not in HARMLESS:
+            return f"{option} is not yours to add: it is decided by another key", remedy
+    return None
+
+
+def option_of(line: str) -> tuple[str, str]:
+    """Return name and value of an option: ``--nodes=2``, ``--nodes 2``, ``-N 2`` and ``-N2`` are one."""
+    name, _, value = re.sub(r"[\s=]+", " ", line.strip(), count=1).partition(" ")
+    if not name.startswith("--") and len(name) > 2:
+        name, value = name[:2], name[2:] + value
+    return name, value.strip()
 
 
 class CloudTarget(Target):
@@ -104,7 +232,7 @@ class CloudTarget(Target):
 
 
 class Charges(Section):
-    """What a cloud charges you, where that differs from the price list that comes with the package or is not in it."""
+    """Prices of a cloud that differ from the price list of the package or are not in it."""
 
     vcpu: Price | None = None
     """An hour of one vCPU, where CPUs and memory are charged apart."""
@@ -145,7 +273,7 @@ class HiredTarget(CloudTarget):
 
 
 def unpinned(image: str) -> str:
-    """Why it is not certain what an image is; empty if it is."""
+    """Return why it is not certain what an image is; empty if it is."""
     name, _, digest = image.partition("@")
     if digest:
         return "" if re.fullmatch(r"[a-z0-9]+:[0-9a-f]{32,}", digest) else f"the image {image} has no valid digest"

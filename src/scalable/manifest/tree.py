@@ -92,10 +92,10 @@ def compose(source: str, file: str, problems: list[Finding] | None = None) -> Ma
     if not isinstance(root, Mapping):
         remedy = "start with  version: 1  and  project: {name: …}"
         raise composer.refuse(root.place, "a manifest is a mapping of keys to values", "not-a-mapping", remedy)
-    if composer.found and problems is None:
-        raise ManifestError(ValidationReport.of(composer.found), {file: source})
+    if composer.findings and problems is None:
+        raise ManifestError(ValidationReport.of(composer.findings), {file: source})
     if problems is not None:
-        problems += composer.found
+        problems += composer.findings
     return root
 
 
@@ -107,7 +107,7 @@ class Composer:
         self.file = file
         self.anchors: dict[str, Node] = {}
         self.open_anchors: set[str] = set()
-        self.found: list[Finding] = []
+        self.findings: list[Finding] = []
         """What is wrong without keeping the rest from being read."""
 
     def document(self, events: Iterator[Any]) -> Node | None:
@@ -180,7 +180,7 @@ class Composer:
         elif name in mapping.items and name in mapping.keys:
             first = mapping.keys[name]
             remedy = f"remove one; the first is on line {first.line}"
-            self.found.append(
+            self.findings.append(
                 Finding.error("duplicate-key", "", f"the key {name!r} is written twice", remedy, key.place)
             )
         else:
@@ -188,7 +188,7 @@ class Composer:
             mapping.keys[name] = key.place
 
     def merge(self, mapping: Mapping, value: Node) -> None:
-        """YAML's ``<<: *base``: what is written in the mapping itself wins."""
+        """Merge YAML's ``<<: *base``: what is written in the mapping itself wins."""
         for base in value.items if isinstance(value, Sequence) else [value]:
             if not isinstance(base, Mapping):
                 raise self.refuse(base.place, "<< takes a mapping", "bad-merge", "write  <<: *name")
@@ -204,10 +204,10 @@ class Composer:
         return node
 
     def printable(self, scalar: Scalar) -> None:
-        """Escapes such as ``"\\e"`` must not bring control characters into names that reach a terminal."""
+        r"""Refuse escapes such as ``"\e"``, which bring control characters into names that reach a terminal."""
         if control(scalar.text):
             what = f"the text {scalar.text!r} has a control character"
-            self.found.append(Finding.error("control-character", "", what, "remove it", scalar.place))
+            self.findings.append(Finding.error("control-character", "", what, "remove it", scalar.place))
 
     def plain_tag(self, event: Any) -> None:
         if event.tag and event.tag not in ("!", "tag:yaml.org,2002:str"):

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    InstanceOf,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 
+from scalable.axes import Axis, AxisKind, Value, check_name, parse_over, value_text
 from scalable.errors import QuantityError
 from scalable.manifest.fields import (
-    Amount,
+    ONE_VALUE,
+    AxisValues,
     Count,
     CountOrNone,
     Flag,
@@ -17,12 +30,17 @@ from scalable.manifest.fields import (
     Positive,
     Section,
     Text,
+    Texts,
     Variant,
     Wait,
     as_number,
 )
+from scalable.plugins import General, WorkloadPlugin, installed, plugin_of
 from scalable.quantities import Duration, Memory, Money, Share
-from scalable.wording import shown
+from scalable.verdicts.guards import Bar
+from scalable.wording import not_defined, shown
+
+MAX_ROWS = 1_000_000  # what a sweep may expand to; planning that many unshared runs takes a minute or two
 
 
 class Retry(Section):
@@ -60,28 +78,114 @@ class Minutes(Section):
         return self
 
 
-class Sweep(Section):
-    """An ablation: every variant of one factor over assets × folds × costs, one row each."""
+@dataclass(frozen=True, slots=True)
+class OverAxis:
+    """An axis of ``over`` as it is written: its kind, and its values or the name of a group of them."""
 
-    factor: Text
-    """A factor of the catalogue, or a name of your own with its variants."""
-    variants: list[Variant] | None = None
-    """Which variants; all of the factor's when not given."""
-    assets: str | tuple[str, ...]
-    """The name of a group, or a list of assets."""
-    folds: Count = 5
-    costs_bps: list[Amount] = Field(default=[10.0, 20.0, 30.0], min_length=1)
-    """Trading costs in basis points; each is a row of its own on the same trades."""
-    power: Literal["standard", "deep"] = "deep"
-    """Trials when not given: 15 standard, 30 deep."""
-    trials: Count | None = None
-    seed: CountOrNone = 0
+    kind: AxisKind
+    values: tuple[Value, ...] | str
+
+    def axis(self, name: str, groups: Mapping[str, Sequence[Value]]) -> Axis:
+        """Return the axis with the values that a group stands for."""
+        values = tuple(groups.get(self.values, ())) if isinstance(self.values, str) else self.values
+        return Axis(name, values, self.kind)
+
+
+def over_axes(written: object) -> object:
+    """Return the axes of ``over``; raises a ``QuantityError`` that names every axis that is wrong."""
+    if not isinstance(written, dict):
+        raise QuantityError(f"{shown(written)} is not a mapping of axes", "write e.g. {dataset: [digits, wine]}")
+    made: dict[str, OverAxis] = {}
+    wrong = []
+    for name, values in written.items():
+        if isinstance(values, OverAxis):
+            made[name] = values
+            continue
+        try:
+            check_name(name)
+            made[name] = OverAxis(*parse_over(name, with_numbers(values)))
+        except QuantityError as error:
+            error.at = (name, *error.at)
+            wrong.append(error)
+    QuantityError.raise_all(wrong)
+    return made
+
+
+def with_numbers(values: object) -> object:
+    """Return what is written with numbers for the variables that stand for one."""
+    if isinstance(values, list):
+        return [as_number(value) for value in values]
+    if isinstance(values, dict):
+        return {name: with_numbers(value) for name, value in values.items()}
+    return as_number(values)
+
+
+OVER_SCHEMA = {
+    "type": "object",
+    "additionalProperties": {
+        "anyOf": [
+            {"type": "integer", "minimum": 1},
+            {"type": "string", "minLength": 1},
+            {"type": "array", "minItems": 1, "items": ONE_VALUE},
+            {
+                "type": "object",
+                "minProperties": 1,
+                "maxProperties": 1,
+                "propertyNames": {"enum": [kind.value for kind in AxisKind]},
+                "additionalProperties": {
+                    "anyOf": [
+                        {"type": "integer", "minimum": 1},
+                        {"type": "string", "pattern": r"\.\."},
+                        {"type": "array", "minItems": 1, "items": ONE_VALUE},
+                    ]
+                },
+            },
+        ]
+    },
+}
+OverAxes = Annotated[dict[str, InstanceOf[OverAxis]], BeforeValidator(over_axes), WithJsonSchema(OVER_SCHEMA)]
+
+ROW_KEYS = ("variant", "block", "key", "status", "attempt", "seconds", "error", "metrics")
+"""What a row has beside its axes, so no axis can be called so."""
+
+
+class Sweep(Section):
+    """A table of rows over named axes: every variant is measured on every block.
+
+    A short form, such as ``factor`` with ``assets`` and ``folds``, is written in general keys when a manifest is read.
+    """
+
+    workload: Text | None = None
+    """The plug-in whose stages it runs and whose short form it may be written in."""
     run: Importable = None
-    """package.module:function of a workload of your own."""
+    """package.module:function, stage or Workload of your own, imported from the manifest's folder."""
+    compare: AxisValues = {}
+    """What is judged. Several axes make a grid; each combination of their values is a variant."""
+    baseline: dict[str, Variant] = {}
+    """The variant that others are compared with; the first value of each axis it does not name."""
+    exclude: list[dict[str, Variant]] = []
+    """Combinations of compared values that are left out."""
+    over: OverAxes = {}
+    """Every variant is measured on each combination of these. A list, the name of a group or a number is a sample of
+    what one wants to know about; ``{folds: 5}`` are cross-validation folds, ``{periods: 5}`` time windows."""
+    average: AxisValues = {}
+    """Axes whose rows are averaged within a block."""
     settings: dict[str, Variant] = {}
-    """Values of the workload's configuration that differ from its defaults, the same for every row."""
+    """Values that all rows have."""
+    inputs: Texts | None = None
+    """Files whose content decides the result; globs, relative to the manifest."""
     metrics: dict[str, Literal["higher", "lower"]] = {}
-    """Which metrics the verdict rests on and which way each is better; those of trading and common ones are known."""
+    """Which metrics the verdict rests on and which way each is better; common ones are known."""
+    primary: Text | None = None
+    """The metric that decides; the first of ``metrics`` when not given."""
+    smallest: Positive | None = None
+    """The smallest difference of interest in the primary metric."""
+    guard: dict[str, Share] = {}
+    """Metrics that may not get worse by more than a share of the baseline's mean."""
+    require: dict[str, Text] = {}
+    """Metrics with the absolute bar that a variant must clear, e.g. ``{accuracy: "> 0.9"}``."""
+    stop: Literal["never", "futile"] = "never"
+    """``futile``: a variant that can hardly win any more is not continued."""
     overlap: Flag = False
     """It may run beside any other sweep, as Discovery and WFRB may; else two normal ones, or a heavy one alone."""
     run_minutes: Minutes | None = None
@@ -90,44 +194,190 @@ class Sweep(Section):
     features: Many | None = None
     """With samples: the size of the training matrix, for the memory check before anything is paid."""
     profile: Text | None = None
-    """The worker's size; follows from the factor when not given."""
+    """The worker's size; follows from what it compares when not given."""
     pool: Text | None = None
     workers: Count | None = None
-    """Workers of the plan `manual`; one per asset when not given."""
+    """Workers of the plan `manual`; one per value of the first axis of ``over`` when not given."""
     deadline: Wait | None = None
     """How long it may take, from its first run's start to its last row; the target's walltime when not given."""
+    checkpoints: Flag = False
+    """Its stages keep half-done work in ``scalable.scratch()`` and go on there, so a run may outlast a walltime."""
     retry: Retry | None = None
     """What it does not say itself is as in policies.retry."""
+    _implied: Mapping[str, Any] = PrivateAttr(default_factory=dict)
+    _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
+    _wrong: tuple[QuantityError, ...] = PrivateAttr(())
 
-    @field_validator("assets", mode="before")
+    @property
+    def implied(self) -> Mapping[str, Any]:
+        """Values that its short form gives all rows; settings and axes of the same name count instead."""
+        return self._implied
+
+    @property
+    def wrong(self) -> tuple[QuantityError, ...]:
+        """What its workload finds wrong with its short form."""
+        return self._wrong
+
+    def with_implied(self, **values: Any) -> Sweep:
+        """Return the same sweep with other values that all its rows have."""
+        kept = {name: value for name, value in self.settings.items() if name not in values}
+        other = self.model_copy(update={"settings": kept})
+        other._implied = {**self._implied, **values}
+        return other
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is written in the short form of a workload."""
+        return bool(self._origins)
+
+    @property
+    def factor(self) -> str:
+        """What it varies, as histories and locks call it."""
+        return "/".join(self.compare)
+
+    @property
+    def plugin(self) -> WorkloadPlugin | None:
+        """The plug-in whose stages it runs."""
+        return plugin_of(self.workload, self.run)
+
+    def where(self, key: str) -> str:
+        """Return the key that somebody has written for a general one: ``assets`` for ``over.asset``."""
+        return self._origins.get(key, key)
+
+    @model_validator(mode="wrap")
     @classmethod
-    def group_or_list(cls, value: object) -> object:
-        listed = value if isinstance(value, list) else [value]
-        for index, asset in enumerate(listed):
-            if not isinstance(asset, str) or not asset.strip():
-                at = (index,) if isinstance(value, list) else ()
-                raise QuantityError(f"{shown(asset)} is not an asset", "write a group's name or [AAVEUSDC, …]", at)
-        return tuple(listed) if isinstance(value, list) else value
-
-    @model_validator(mode="before")
-    @classmethod
-    def costs(cls, value: Any) -> Any:
-        """A workload of one's own has no trading costs unless it says so."""
-        if isinstance(value, dict) and value.get("run") is not None:
-            return {"costs_bps": [0.0], **value}
-        return value
-
-    @field_validator("variants", "costs_bps", "assets")
-    @classmethod
-    def distinct(cls, values: Any) -> Any:
-        if values is None or isinstance(values, str):
-            return values
-        if not values:
-            raise QuantityError("the list is empty", "write at least one")
-        return once(values)
+    def in_general_keys(cls, value: Any, handler: ModelWrapValidatorHandler[Sweep]) -> Sweep:
+        """Write a short form in general keys, and check what several keys say together."""
+        if not isinstance(value, dict):
+            return handler(value)
+        made, wrong = generalised(value, cls.model_fields)
+        try:
+            sweep = handler(dict(made.keys))
+        except ValidationError as error:
+            raise together(wrong, error) from None
+        if wrong is not None:
+            raise wrong
+        sweep._implied, sweep._origins, sweep._wrong = made.implied, made.origins, made.wrong
+        QuantityError.raise_all(list(contradictions(sweep)))
+        return sweep
 
 
-class Workload(Section):
+def generalised(written: dict[str, Any], general: Container[str]) -> tuple[General, ValidationError | None]:
+    """Return a sweep in general keys, and what is wrong with its short form."""
+    short = {key: value for key, value in written.items() if key not in general}
+    named = written.get("workload")
+    if isinstance(named, str) and named not in installed():
+        message, remedy = not_defined("workload", named, installed())
+        raise QuantityError(message, remedy, ("workload",), code="unknown-workload")
+    if isinstance(named, str) and written.get("run") is not None:
+        raise QuantityError("run and workload both say what computes a row", "write one of them", ("workload",))
+    if isinstance(named, str):
+        plugin: WorkloadPlugin | None = installed()[named]
+    else:
+        plugin = next((each for each in installed().values() if not short.keys().isdisjoint(each.short_keys())), None)
+    if plugin is None or plugin.short_form is None:
+        return General(written), None
+    own = set(plugin.short_keys())
+    keys = {key: value for key, value in written.items() if key not in own}
+    try:
+        form = plugin.short_form.model_validate({key: value for key, value in short.items() if key in own})
+        return form.general(keys), None
+    except ValidationError as error:
+        return General({"compare": {"unread": [0]}, **keys}), error
+
+
+def together(first: ValidationError | None, second: ValidationError) -> ValidationError:
+    """Return both errors as one."""
+    if first is None:
+        return second
+    details = [detail for error in (first, second) for detail in error.errors(include_url=False)]
+    lines: list[Any] = [{name: detail.get(name, {}) for name in ("type", "loc", "input", "ctx")} for detail in details]
+    return ValidationError.from_exception_data("Sweep", lines)
+
+
+def contradictions(sweep: Sweep) -> Iterator[QuantityError]:
+    """Yield what the keys of a sweep say that cannot be true together."""
+    if sweep.run is None and sweep.workload is None:
+        remedy = f"write run: package.module:function, or workload: {' or '.join(installed()) or '…'}"
+        yield QuantityError("nothing says what computes a row", remedy, ("compare",), code="missing")
+    if not sweep.compare:
+        yield QuantityError("compare is required", "add  compare: {model: [first, second]}", ("compare",), "missing")
+    yield from crossed_axes(sweep)
+    yield from wrong_variants(sweep)
+    if sweep.primary is not None and sweep.metrics and sweep.primary not in sweep.metrics:
+        message, remedy = not_defined("metric", sweep.primary, sweep.metrics)
+        yield QuantityError(message, remedy, ("primary",))
+    for metric, text in sweep.require.items():
+        try:
+            Bar.parse(metric, text)
+        except QuantityError as error:
+            error.at = ("require", metric)
+            yield error
+
+
+def crossed_axes(sweep: Sweep) -> Iterator[QuantityError]:
+    seen: dict[str, str] = {}
+    for side in ("compare", "over", "average"):
+        for name in getattr(sweep, side):
+            at = tuple(sweep.where(f"{side}.{name}").split(".", 1))
+            if name in seen:
+                first, second = sweep.where(f"{seen[name]}.{name}"), sweep.where(f"{side}.{name}")
+                message = f"{name} is an axis of {seen[name]} ({first}) and of {side} ({second})"
+                at = tuple(sweep.where(f"{seen[name]}.{name}").split(".", 1)) if sweep.is_short else at
+                yield QuantityError(message, "an axis has one side: remove one, or rename it", at, "two-sides")
+            elif name in ROW_KEYS:
+                remedy = "rename it; rows have something else of this name"
+                yield QuantityError(f"{name} cannot be the name of an axis", remedy, at)
+            seen.setdefault(name, side)
+
+
+def wrong_variants(sweep: Sweep) -> Iterator[QuantityError]:
+    if len(sweep.compare) > 1:
+        for name, values in sweep.compare.items():
+            for index, value in enumerate(values):
+                if isinstance(value, str) and "/" in value:
+                    message = f"{shown(value)} has a /, which stands between the values of a variant"
+                    yield QuantityError(message, "write it without /", ("compare", name, index))
+    wrong = [error for index, part in enumerate(sweep.exclude) for error in misplaced(sweep, part, "exclude", index)]
+    wrong += misplaced(sweep, sweep.baseline, "baseline")
+    yield from wrong
+    if wrong or not sweep.compare:
+        return
+    if prod(map(len, sweep.compare.values())) > MAX_ROWS:
+        return  # the number of its rows is refused elsewhere
+    baseline = {**{name: values[0] for name, values in sweep.compare.items()}, **sweep.baseline}
+    if excluded(baseline, sweep.exclude):
+        message = f"the baseline {'/'.join(map(value_text, baseline.values()))} is left out by exclude"
+        yield QuantityError(message, "name another baseline, or keep it", ("exclude",), "excluded-baseline")
+
+
+def misplaced(sweep: Sweep, part: Mapping[str, Value], *at: str | int) -> list[QuantityError]:
+    """Return what is wrong with values of compared axes."""
+    wrong = []
+    if not part and at[0] == "exclude":
+        wrong.append(QuantityError("nothing is left out by this", "write e.g. {model: logreg, size: 100}", at))
+    for name, value in part.items():
+        if name not in sweep.compare:
+            message, remedy = not_defined("axis", name, sweep.compare)
+            wrong.append(QuantityError(message, remedy, (*at, name), f"{at[0]}-axis"))
+        elif not any(alike(value, known) for known in sweep.compare[name]):
+            known_values = ", ".join(map(value_text, sweep.compare[name]))
+            message = f"{shown(value)} is no value of {name}"
+            wrong.append(QuantityError(message, f"choose one of {known_values}", (*at, name), f"{at[0]}-value"))
+    return wrong
+
+
+def alike(value: Value, other: Value) -> bool:
+    """Return whether two values are one: 1 and 1.0 are, 1 and true are not."""
+    return isinstance(value, bool) == isinstance(other, bool) and value == other
+
+
+def excluded(variant: Mapping[str, Value], exclude: Iterable[Mapping[str, Value]]) -> bool:
+    """Return whether a combination of compared values is left out."""
+    return any(all(alike(variant[name], value) for name, value in part.items()) for part in exclude)
+
+
+class WorkloadShape(Section):
     """A shape for planning when no sweep is written down: this many workers, busy for this long."""
 
     workers: Count

@@ -1,4 +1,4 @@
-"""What a run did and does: its folder and journal, what they amount to, and what later plans learn from it.
+"""The record of a run: its folder and journal, what they amount to, and what later plans learn from it.
 
 Most is imported when it is first used: a worker, which only keeps secrets to itself, starts some hundredths of a second
 sooner without it.
@@ -21,8 +21,8 @@ if TYPE_CHECKING:  # the names of HOMES once more, for type checkers
     )
     from scalable.observe.history import learn as learn
     from scalable.observe.journal import Journal as Journal
-    from scalable.observe.liveness import State as State, state_of as state_of
-    from scalable.observe.reading import Records as Records, read as read
+    from scalable.observe.liveness import RunState as RunState, state_of as state_of
+    from scalable.observe.journal import Records as Records, read as read
     from scalable.observe.redact import redact_text as redact_text
     from scalable.observe.report import report_of as report_of
     from scalable.observe.view import RunView as RunView
@@ -30,9 +30,8 @@ if TYPE_CHECKING:  # the names of HOMES once more, for type checkers
 HOMES = {
     "folders": ("RunFolder", "RunFolderError", "UnknownRunError", "runs_dir"),
     "history": ("learn",),
-    "journal": ("Journal",),
-    "liveness": ("State", "state_of"),
-    "reading": ("Records", "read"),
+    "journal": ("Journal", "Records", "read"),
+    "liveness": ("RunState", "state_of"),
     "redact": ("redact", "redact_text"),
     "report": ("report_of",),
     "view": ("RunView",),

@@ -1,4 +1,4 @@
-"""What people are told of a run without asking: the rules, and a watch that applies them to samples. Pure.
+"""Alerts, which people get without asking: the rules, and a watch that applies them to samples. Pure.
 
 One definition for all: the driver applies these rules itself, and as PromQL they are given to Prometheus.
 """
@@ -89,7 +89,7 @@ class Rule:
         return Finding(self.name, self.severity, about, text, remedy)
 
     def annotations(self) -> dict[str, str]:
-        """Summary and remedy as templates of Prometheus."""
+        """Return summary and remedy as templates of Prometheus."""
         names = {name: f"{{{{ $labels.{name} }}}}" for name in METRICS[self.when.metric].labels}
         names["value"] = f"{{{{ $value{HUMANE[self.unit]} }}}}"
         return {"summary": self.summary.format_map(names), "remedy": self.remedy.format_map(names)}
@@ -121,7 +121,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "NodeMemory", Condition("scalable_node_memory_bytes", ">", 0.75, over="scalable_node_memory_capacity_bytes"),
         60, WARNING, "{node} uses {value} of its memory",
-        "look with scalable workers at who uses it; place fewer workers there: raise policies.margins.ram", "share",
+        "look with scalable ops workers at who uses it; place fewer workers there: raise policies.margins.ram", "share",
     ),
     Rule(
         "PendingWork", Condition("scalable_pending_tasks", ">", 0),
@@ -136,7 +136,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RunLong", Condition("scalable_run_seconds", ">", 600),
         0, WARNING, "a run of {tag} has been running for {value}",
-        "scalable workers shows which and how far it is; scalable dump shows where it stands", "seconds",
+        "scalable ops workers shows which and how far it is; scalable ops dump shows where it stands", "seconds",
     ),
     Rule(
         "RetriesUsed", Condition("scalable_retries_total", ">", 0, increase_s=RECENT_S),
@@ -152,7 +152,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "Stuck", Condition("finetune_pod_idle_seconds", ">", 300),
         0, PAGE, "what runs on {worker} has given no sign of life for {value}",
-        "it is killed and run again by itself; if not: scalable dump {worker}, then scalable kill {worker}", "seconds",
+        "it is killed and run again by itself; if not: scalable ops dump {worker}, then scalable ops kill {worker}",
+        "seconds",
         and_=Condition("finetune_rows_persisted_per_min", "==", 0),
     ),
     Rule(
@@ -185,7 +186,7 @@ def adjusted(thresholds: Mapping[str, float | None]) -> tuple[Rule, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AlertChange:
     """The beginning or the end of an alert: of a finding that somebody is told."""
 
     rule: Rule
@@ -205,7 +206,7 @@ class Change:
 
 
 @dataclass(slots=True)
-class Case:
+class RuleState:
     """One rule for one set of labels whose condition holds or held lately."""
 
     began: float
@@ -215,16 +216,16 @@ class Case:
 
 
 @dataclass(slots=True)
-class Watch:
+class AlertWatch:
     """Applies rules to samples, time after time, and remembers since when what is so."""
 
     rules: Sequence[Rule] = RULES
-    cases: dict[tuple[str, Labels], Case] = field(default_factory=dict)
+    cases: dict[tuple[str, Labels], RuleState] = field(default_factory=dict)
     past: dict[tuple[str, Labels], deque[tuple[float, float]]] = field(default_factory=dict)
     """Of counters, what they were."""
     looked: bool = False
 
-    def evaluate(self, samples: Iterable[Sample], now: float) -> list[Change]:
+    def evaluate(self, samples: Iterable[Sample], now: float) -> list[AlertChange]:
         """Return what began and what ended since the last call."""
         values: dict[str, dict[Labels, float]] = {}
         for sample in samples:
@@ -234,34 +235,34 @@ class Watch:
         return changes
 
     @property
-    def firing(self) -> list[Change]:
+    def firing(self) -> list[AlertChange]:
         """All that is so now, the oldest first."""
         changes = [
-            Change(rule, dict(labels), "firing", case.fired, case.value)
+            AlertChange(rule, dict(labels), "firing", case.fired, case.value)
             for rule in self.rules
             for (name, labels), case in self.cases.items()
             if name == rule.name and case.fired is not None
         ]
         return sorted(changes, key=lambda change: (change.since, change.rule.name, sorted(change.labels.items())))
 
-    def apply(self, rule: Rule, values: Mapping[str, Mapping[Labels, float]], now: float) -> list[Change]:
+    def apply(self, rule: Rule, values: Mapping[str, Mapping[Labels, float]], now: float) -> list[AlertChange]:
         met = self.meeting(rule.when, values, now)
         if rule.and_ is not None:
             also = self.meeting(rule.and_, values, now)
             met = {labels: value for labels, value in met.items() if labels in also}
         for labels, value in met.items():
-            case = self.cases.setdefault((rule.name, labels), Case(now, now, value))
+            case = self.cases.setdefault((rule.name, labels), RuleState(now, now, value))
             case.last, case.value = now, value
         changes = []
         for key, case in [(key, case) for key, case in self.cases.items() if key[0] == rule.name]:
             facts = dict(key[1])
             if key[1] in met and case.fired is None and now - case.began >= rule.for_s:
                 case.fired = now
-                changes.append(Change(rule, facts, "firing", now, case.value))
+                changes.append(AlertChange(rule, facts, "firing", now, case.value))
             elif key[1] not in met and (case.fired is None or now - case.last >= rule.keep_s):
                 del self.cases[key]
                 if case.fired is not None:
-                    changes.append(Change(rule, facts, "resolved", case.fired, case.value))
+                    changes.append(AlertChange(rule, facts, "resolved", case.fired, case.value))
         return changes
 
     def meeting(
@@ -276,7 +277,7 @@ class Watch:
         return {labels: value for labels, value in figures.items() if condition.met(value)}
 
     def growth(self, condition: Condition, labels: Labels, value: float, now: float) -> float:
-        """A counter that was not there at the last look began at 0; one that is there at the first began as it is."""
+        """Return the growth of a counter: one that is new began at 0, one that is there at the first look as it is."""
         assert condition.increase_s is not None
         known = self.past.setdefault((condition.metric, labels), deque())
         if not known:
@@ -310,7 +311,7 @@ def value_text(value: float, unit: Unit) -> str:
 
 
 def duration(seconds: float) -> str:
-    """As Prometheus reads it: 90s, 10m, 1500ms."""
+    """Return seconds as Prometheus reads them: 90s, 10m, 1500ms."""
     if seconds != int(seconds):
         return f"{round(seconds * 1000)}ms"
     whole = int(seconds)

@@ -1,4 +1,4 @@
-"""What a run cost and for what, in a shape that adds up: money in whole billionths, shared out without a remainder."""
+"""The bill of a run, which adds up exactly: money in whole billionths, shared out without a remainder."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ WITHOUT_ROWS = "without_rows"
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What the rows of one piece of work cost together, in grains."""
+class CostShare:
+    """The cost of the rows of one piece of work together, in grains."""
 
     run: str
     sweep: str
@@ -86,7 +86,7 @@ class Bill:
     """Empty where machines are counted but have no price."""
     basis: str
     total: int
-    shares: tuple[Share, ...]
+    shares: tuple[CostShare, ...]
     unattributed: Mapping[str, int]
     foreseen: int
     """What of it is for the time after the run's end, in which machines are still kept."""
@@ -132,7 +132,7 @@ class Bill:
 
 
 def split(whole: int, weights: Sequence[int]) -> list[int]:
-    """A whole number shared out by weights: each part within 1 of what is fair, all together exactly the whole."""
+    """Share a whole number out by weights: each part within 1 of what is fair, all together exactly the whole."""
     total = sum(weights)
     if not total:
         return [0] * len(weights)
@@ -146,7 +146,7 @@ def split(whole: int, weights: Sequence[int]) -> list[int]:
 
 
 def paid(price: int, time: int) -> int:
-    """Grains for some microseconds at a price by the hour."""
+    """Return the grains for some microseconds at a price by the hour."""
     return price * max(0, time) // HOUR
 
 
@@ -158,8 +158,8 @@ def as_float(grains: float) -> float:
     return float(amount(grains))
 
 
-def median(shares: Sequence[Share]) -> float:
-    """Of the cost of single rows; those of one piece of work cost the same."""
+def median(shares: Sequence[CostShare]) -> float:
+    """Return the median cost of single rows; those of one piece of work cost the same."""
     each = sorted((share.per_row, share.rows) for share in shares)
     middle, passed = sum(rows for _, rows in each) / 2, 0
     for cost, rows in each:

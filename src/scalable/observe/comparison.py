@@ -1,4 +1,4 @@
-"""What differs between two runs: the code, the manifest and the data they had, then rows, time and cost.
+"""The differences between two runs: their code, manifest and data, then rows, time and cost.
 
 Both sides are read with the one fold that reports are made of.
 """
@@ -23,7 +23,7 @@ STATED = ("run", "factor", "settings", "base", "trials")
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunDifference:
     """One fact about two runs; nothing stands where a run does not record it."""
 
     about: str
@@ -36,48 +36,48 @@ class Comparison:
 
     @property
     def same(self) -> bool | None:
-        """Whether both are alike; nothing if that is not known."""
+        """True if both are alike; nothing if that is not known."""
         return None if self.a is None or self.b is None else bool(self.a == self.b)
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "same": self.same}
 
 
-def compare(a: RunFolder, b: RunFolder, now: float) -> list[Comparison]:
+def compare(a: RunFolder, b: RunFolder, now: float) -> list[RunDifference]:
     """Return what is known of both runs, side by side; ``now`` is for runs that have not ended."""
     (view_a, report_a), (view_b, report_b) = (recorded_report(folder, now) for folder in (a, b))
     facts_a, facts_b = report_a["run"], report_b["run"]
     compared = [
-        Comparison(MANIFEST, "file", facts_a.get("manifest"), facts_b.get("manifest")),
-        Comparison(MANIFEST, DIGEST, facts_a.get("manifest_digest"), facts_b.get("manifest_digest")),
-        *(Comparison(SETUP, name, facts_a.get(name), facts_b.get(name)) for name in ("target", "version", "python")),
+        RunDifference(MANIFEST, "file", facts_a.get("manifest"), facts_b.get("manifest")),
+        RunDifference(MANIFEST, DIGEST, facts_a.get("manifest_digest"), facts_b.get("manifest_digest")),
+        *(RunDifference(SETUP, name, facts_a.get(name), facts_b.get(name)) for name in ("target", "version", "python")),
     ]
     for sweep in sorted({*view_a.sweeps, *view_b.sweeps}):
         compared += of_sweep(sweep, view_a.sweeps.get(sweep), view_b.sweeps.get(sweep))
     if not (view_a.sweeps or view_b.sweeps):
         tasks_a, tasks_b = tasks(view_a), tasks(view_b)
-        compared += [Comparison(TASKS, name, tasks_a[name], tasks_b[name]) for name in tasks_a]
-    compared.append(Comparison(STATE, "state", facts_a["state"], facts_b["state"]))
-    compared.append(Comparison(TIME, "seconds", facts_a["duration_s"], facts_b["duration_s"]))
-    return [*compared, Comparison(COST, "bill", price(report_a["cost"]), price(report_b["cost"]))]
+        compared += [RunDifference(TASKS, name, tasks_a[name], tasks_b[name]) for name in tasks_a]
+    compared.append(RunDifference(STATE, "state", facts_a["state"], facts_b["state"]))
+    compared.append(RunDifference(TIME, "seconds", facts_a["duration_s"], facts_b["duration_s"]))
+    return [*compared, RunDifference(COST, "bill", price(report_a["cost"]), price(report_b["cost"]))]
 
 
-def of_sweep(sweep: str, a: SweepProgress | None, b: SweepProgress | None) -> Iterator[Comparison]:
+def of_sweep(sweep: str, a: SweepProgress | None, b: SweepProgress | None) -> Iterator[RunDifference]:
     status_a, status_b = (NOT_RUN if side is None else side.status for side in (a, b))
-    yield Comparison(STATE, "status", status_a, status_b, sweep)
+    yield RunDifference(STATE, "status", status_a, status_b, sweep)
     if a is None or b is None:
         return
     stages_a, stages_b = code_by_stage(a.code), code_by_stage(b.code)
     for stage in {**stages_a, **stages_b} or ("workload",):
         code_a, code_b = (stages.get(stage, "" if stages else None) for stages in (stages_a, stages_b))
-        yield Comparison(CODE, stage, code_a, code_b, sweep)
-    yield Comparison(DATA, "data", a.data or None, b.data or None, sweep)
+        yield RunDifference(CODE, stage, code_a, code_b, sweep)
+    yield RunDifference(DATA, "data", a.data or None, b.data or None, sweep)
     for name in STATED:
         value_a, value_b = (getattr(side, name) if name in side.recorded else None for side in (a, b))
-        yield Comparison(SETUP, name, value_a, value_b, sweep)
+        yield RunDifference(SETUP, name, value_a, value_b, sweep)
     rows_a, rows_b = rows(a), rows(b)
     for name in rows_a:
-        yield Comparison(ROWS, name, rows_a[name], rows_b[name], sweep)
+        yield RunDifference(ROWS, name, rows_a[name], rows_b[name], sweep)
 
 
 def rows(sweep: SweepProgress) -> dict[str, int]:

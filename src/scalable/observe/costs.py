@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from scalable.observe.bills import GRAINS, SECOND, TAIL, UNUSED, WITHOUT_ROWS, Bill, PoolBill, Share, paid, split
+from scalable.observe.bills import GRAINS, SECOND, TAIL, UNUSED, WITHOUT_ROWS, Bill, CostShare, PoolBill, paid, split
 from scalable.observe.fields import count, money, number, text, texts
 from scalable.quantities import LARGEST, Money
 
@@ -36,6 +36,8 @@ class PaidMachine:
     until: int | None
     tail: int
     """How long it is kept and paid after its last worker."""
+    up: float | None = None
+    """When it appeared, in seconds since the epoch, where the session was told."""
 
 
 @dataclass(slots=True)
@@ -57,7 +59,7 @@ class Piece:
 
 @dataclass(slots=True)
 class Tenancy:
-    """What was on one machine, in microseconds times millionths of it."""
+    """The work on one machine, in microseconds times millionths of it."""
 
     used: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     """By piece of work."""
@@ -69,7 +71,7 @@ class Tenancy:
 
 
 @dataclass(slots=True)
-class Ledger:
+class CostLedger:
     """The part of a ``RunView`` about money; records come in any order after the tariff. ``bill`` sums them up."""
 
     open: bool = False
@@ -99,7 +101,7 @@ class Ledger:
         self.budget = money(record.get("budget"))
 
     def take_machine(self, record: Mapping[str, Any]) -> None:
-        """Told again when something about it is known better."""
+        """Take a machine, also again when something about it is known better."""
         since, until, tail = (number(record.get(name)) for name in ("since", "until", "tail_s"))
         if self.open and since is not None:
             self.machines[text(record.get("machine"))] = PaidMachine(
@@ -108,6 +110,7 @@ class Ledger:
                 since=micros(since),
                 until=micros(until) if until is not None else None,
                 tail=micros(max(0.0, tail or 0.0)),
+                up=number(record.get("up")),
             )
 
     def take_cost(self, record: Mapping[str, Any]) -> None:
@@ -140,7 +143,7 @@ class Ledger:
             self.piece(text(record.get("run"))).over = record.get("state") != STOPPED
 
     def take_rows(self, record: Mapping[str, Any], axes: Mapping[str, Sequence[str]] | None = None) -> None:
-        """``axes`` are those of the grid that the record's positions are in."""
+        """Take rows; ``axes`` are those of the grid that the record's positions are in."""
         if self.open:
             run = text(record.get("run"))
             piece = self.piece(run)
@@ -170,7 +173,7 @@ class Ledger:
     # The sum
 
     def bill(self, until: float, *, over: bool) -> Bill | None:
-        """Up to a moment; of a run that is over, machines are paid until they go. Nothing where nothing is charged."""
+        """Return the bill up to a moment, None if nothing is charged. After a run, machines are paid until they go."""
         if not self.open:
             return None
         now = micros(until)
@@ -212,7 +215,7 @@ class Ledger:
         for run, piece in self.pieces.items():
             if piece.over:
                 paid_for = busy[run], idle[run], lost[run]
-                shares.append(Share(run, piece.sweep, piece.rows or 1, *paid_for, piece.axes, piece.cells))
+                shares.append(CostShare(run, piece.sweep, piece.rows or 1, *paid_for, piece.axes, piece.cells))
         beside[WITHOUT_ROWS] = sum(busy[run] + idle[run] for run in busy if not self.yielded(run))
         total = self.total(sum(costs), over=over)
         beside[UNUSED] += total - sum(costs)
@@ -295,7 +298,7 @@ def part_of(record: Mapping[str, Any]) -> int:
     return whole // max(1, count(record.get("slots")))
 
 
-def left_of_budget(ledger: Ledger, spent: Money | None) -> Money | None:
+def left_of_budget(ledger: CostLedger, spent: Money | None) -> Money | None:
     """Return what may still be spent; nothing where there is no budget."""
     if ledger.budget is None:
         return None

@@ -1,4 +1,4 @@
-"""What a record says, whatever that is: files may be old, damaged or written by others; nothing is taken on trust."""
+"""The fields of records, read with distrust: files may be old, damaged or written by others."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def money(value: object) -> Money | None:
 
 
 def memory(value: object) -> int | None:
-    """Bytes, from a number or from a text like ``8GiB``."""
+    """Return bytes, from a number or from a text like ``8GiB``."""
     amount = number(value)
     if amount is not None:
         return int(amount) if amount > 0 else None
@@ -60,6 +60,14 @@ def memory(value: object) -> int | None:
         return Memory.parse(value).bytes if isinstance(value, str) else None
     except QuantityError:
         return None
+
+
+def day(moment: float) -> str:
+    """Return the day of a moment, as ``2026-04-30``, in UTC."""
+    try:
+        return f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def month(moment: float) -> str:

@@ -29,6 +29,7 @@ class Worker:
     wanted: bool = False
     """It was asked for and not told to go."""
     pid: int | None = None
+    joined_first: float | None = None
     contact: float = 0.0
     """When it last said that it is connected, and as which process: one may come back before it was missed."""
     lives: int = 0
@@ -66,7 +67,7 @@ class TagWorkers:
 
 
 @dataclass(slots=True)
-class Peak:
+class WorkerPeak:
     """The most memory one worker was seen to use."""
 
     tag: str
@@ -75,14 +76,15 @@ class Peak:
 
 
 @dataclass(slots=True)
-class Fleet:
+class WorkerHistory:
     workers: dict[str, Worker] = field(default_factory=dict)
     kinds: defaultdict[str, TagWorkers] = field(default_factory=lambda: defaultdict(TagWorkers))
     timeline: list[Point] = field(default_factory=list)
     busy: Counter[str] = field(default_factory=Counter)
     """Microseconds each worker spent on tasks, also on those that failed."""
+    worked_from: dict[str, float] = field(default_factory=dict)
     worked_until: dict[str, float] = field(default_factory=dict)
-    peaks: dict[str, Peak] = field(default_factory=dict)
+    peaks: dict[str, WorkerPeak] = field(default_factory=dict)
     """By worker."""
     slowest_start_s: float | None = None
     slowest_end_s: float | None = None
@@ -110,6 +112,7 @@ class Fleet:
         if worker.joined is not None:
             return
         worker.joined, worker.waits, worker.leaving, worker.gone, worker.lost_by = record["t"], "", "", False, ""
+        worker.joined_first = min(record["t"], worker.joined_first or record["t"])
         worker.lives += 1
         worker.slots = count(record.get("slots")) or 1
         took = number(record.get("took_s"))
@@ -148,11 +151,12 @@ class Fleet:
 
     def worked(self, name: str, begin: float, end: float) -> None:
         self.busy[name] += round((end - begin) * 1e6)  # whole numbers add up to the same in any order
+        self.worked_from[name] = min(begin, self.worked_from.get(name, begin))
         self.worked_until[name] = max(end, self.worked_until.get(name, end))
 
     def use_memory(self, name: str, tag: str, used: int | None, task: str) -> None:
         if name and used is not None:
-            peak = self.peaks.setdefault(name, Peak(tag))
+            peak = self.peaks.setdefault(name, WorkerPeak(tag))
             if used > peak.bytes:
                 peak.bytes, peak.task = used, task
 
@@ -194,7 +198,7 @@ class Fleet:
         return sum(worker.tag == tag and not worker.lives for worker in self.workers.values())
 
     def awaited(self, tag: str) -> list[Worker]:
-        """Asked for, not here, and not given up."""
+        """Return who was asked for, is not here, and was not given up."""
         return [w for w in self.workers.values() if w.tag == tag and w.joined is None and not w.gone]
 
 

@@ -24,17 +24,17 @@ from pathlib import Path
 from typing import Any
 
 from scalable.errors import ScalableError, UsageError
-from scalable.observe.files import make_private, open_regular, write_beside
+from scalable.observe.files import is_seal, make_private, open_regular, sealed, write_beside
 from scalable.observe.journal import jsonable
 from scalable.observe.redact import redact
-from scalable.observe.seal import is_seal, sealed
 
 RUNS_DIR = "SCALABLE_RUNS_DIR"
 MANIFEST = "SCALABLE_MANIFEST"
+FILE = "scalable.yaml"  # the manifest of a project, unless another is named
 STATE = ".scalable"  # the folder of a project in which all that it keeps lies
 STREAMS = ("/dev/", "/proc/")  # a manifest that is read from one has no folder
 NAME = re.compile(r"run-(\d{8}T\d{6}Z)-(.+)-([0-9a-f]{8})")
-CLOCKS_DIFFER = timedelta(days=1)  # how far ahead the clock of another machine may be
+CLOCKS_DIFFER = timedelta(days=1)  # how far apart the clocks of two machines may be
 LONGEST_NAME = 60  # characters of a project or worker in a file name; some file systems allow 143 in all
 NAMED = 5  # runs listed in messages
 
@@ -123,7 +123,7 @@ class RunFolder:
 
     @property
     def events(self) -> Path:
-        """What the engine was told and what it answered; not there for runs of early versions."""
+        """The file of what the engine was told and answered; runs of early versions have none."""
         return self.path / "events.jsonl"
 
     @property
@@ -132,7 +132,7 @@ class RunFolder:
 
     @property
     def live_file(self) -> Path:
-        """What is true this moment, while the session lives."""
+        """The file of what is true this moment, while the session lives."""
         return self.path / "live.json"
 
     @property
@@ -145,12 +145,12 @@ class RunFolder:
 
     @property
     def control(self) -> Path:
-        """Where questions to the live session lie, and its answers."""
+        """The folder of questions to the live session, and of its answers."""
         return self.path / "control"
 
     @property
     def targets_file(self) -> Path:
-        """Where the live session says to Prometheus where its figures are; ``targets_dir`` says why not in here."""
+        """The file that tells Prometheus where the live session's figures are; ``targets_dir`` says why not in here."""
         return targets_dir(self.path.parent) / f"{self.run_id}.json"
 
     @property
@@ -181,7 +181,7 @@ class RunFolder:
         return read_json(self.live_file)
 
     def must_be_own(self) -> None:
-        """Before anything is done that a run's records lead to: they name code, pickles and addresses."""
+        """Refuse another user's run before anything is done that its records lead to: code, pickles and addresses."""
         for path in (self.path, self.run_file, self.journal):
             if path.exists() and (owner := path.stat().st_uid) not in (os.geteuid(), 0):
                 raise RunFolderError(
@@ -229,14 +229,38 @@ class RunFolder:
 def runs_dir(base: Path | str | None = None, manifest: Path | str | None = None) -> Path:
     """Return where runs are recorded: what is named, else ``SCALABLE_RUNS_DIR``, else ``.scalable/runs``.
 
-    That lies in the folder of the manifest that is named, else of ``SCALABLE_MANIFEST``, else in the current folder.
+    That lies in the folder of the manifest that is meant, see ``find_manifest``.
     """
     if named := base or os.environ.get(RUNS_DIR):
         return Path(named)
     runs = Path(STATE, "runs")
-    manifest = manifest or os.environ.get(MANIFEST)
-    folder = project_folder(manifest) if manifest else Path()
-    return runs if folder in (Path(), Path.cwd()) else folder / runs
+    folder = project_folder(find_manifest(manifest))
+    return runs if folder == Path.cwd() else folder / runs
+
+
+def find_manifest(named: Path | str | None = None, env: Mapping[str, str] = os.environ) -> Path:
+    """Return the manifest that is meant: the one named, else ``SCALABLE_MANIFEST``, else ``scalable.yaml``.
+
+    That is looked for in the current folder, then in those above it, as far as they are this user's: a manifest names
+    code that is run. Where none is found it is the one that would be in the current folder.
+    """
+    if given := named or env.get(MANIFEST):
+        return Path(given)
+    here = Path.cwd()
+    if not (here / FILE).exists() and not (here / STATE).is_dir():
+        for folder in here.parents:
+            if is_own(folder / FILE):
+                return folder / FILE
+    return Path(FILE)
+
+
+def is_own(path: Path) -> bool:
+    """Return whether a file is there and belongs to this user or to the machine's administrator."""
+    try:
+        owner = path.stat().st_uid
+    except OSError:
+        return False
+    return owner in (os.getuid(), 0) and path.is_file()
 
 
 def project_folder(manifest: Path | str) -> Path:
@@ -273,7 +297,7 @@ def state_file(name: str, base: Path | str | None = None) -> Path:
 
 
 def targets_dir(base: Path | str | None = None) -> Path:
-    """A file for each live session, beside the runs: Prometheus takes a pattern in a file's name, not in a folder's."""
+    """Return the folder of files for Prometheus, beside the runs: it takes patterns in file names, not in folders."""
     return state_file("targets", base)
 
 

@@ -1,4 +1,4 @@
-"""What later plans learn from a finished run: merged into ``.scalable/history.json``, which the planner reads.
+"""The lessons of finished runs for later plans: merged into ``.scalable/history.json``, which the planner reads.
 
 One writer at a time holds ``history.lock`` (the system frees it when its holder dies); readers need no lock, since the
 file is replaced whole. A run is learned once. What this version does not know in the file stays there.
@@ -14,13 +14,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from scalable.errors import QuantityError, ScalableError
-from scalable.observe.fields import listed, mapping, month, number, text
+from scalable.machine_hours import HeldResources
+from scalable.observe.fields import day, listed, mapping, month, number, text
 from scalable.observe.files import write_beside
 from scalable.observe.folders import state_dir, state_file
-from scalable.observe.sweep_progress import MOST_SIZES, SweepProgress
+from scalable.observe.starts import possible, start_times
+from scalable.observe.sweep_progress import LEAST_CORES, MOST_SIZES, SweepProgress
 from scalable.observe.view import RunView
 from scalable.quantities import Memory, Money, decimal_text
 
@@ -31,13 +34,12 @@ LOCK = "history.lock"
 MOST_DURATIONS = 200  # by name: enough for a mean and its spread, few enough to follow a change
 MOST_SESSIONS = 50
 MOST_RUNS = 500  # learned ones that are remembered, so that none is learned twice
-MOST_STARTUPS = 20  # by provider: enough for a median
+MOST_STARTS = 20  # by provider: enough for a median
 ENOUGH_UNITS = 5  # a sweep that measured as many says by itself how its units differ: code and data change
 MOST_SWEEPS = 5  # whose level is remembered: a machine's speed drifts by a third from day to day, their median does not
 OTHER_WORK = 2.0  # by so many times no machine drifts: the work is another, and what it took before is forgotten
-LEAST_CORES = 0.01  # a unit that only waits uses nearly nothing, but not nothing
-LONGEST_S = 10 * 365 * 86400 - 1  # the planner believes nothing longer
-BY_NAME, LISTS = ("seconds", "peaks", "memory", "reads", "sizes", "tasks", "units", "startups"), ("sessions", "runs")
+BY_NAME = ("seconds", "peaks", "memory", "reads", "sizes", "tasks", "units", "starts", "hours")
+LISTS = ("sessions", "runs")
 PARTS: dict[str, type] = {**dict.fromkeys(BY_NAME, dict), **dict.fromkeys(LISTS, list)}
 WAIT_S = 10.0  # merging takes milliseconds; whoever holds the lock longer is stuck
 
@@ -122,6 +124,9 @@ def merge(history: dict[str, Any], view: RunView) -> None:
             peaks[name] = Memory(max(work.peak, bytes_of(peaks.get(name)))).exact
         if count := work.finished + work.failed:
             tasks[name] = count
+    for run, took in sorted(view.run_seconds.items()):
+        if durations := [round(value, 6) for value in took.sample(MOST_DURATIONS) if possible(value)]:
+            seconds[f"run:{run}"] = durations  # the latest: code and data change
     for run, peak in sorted(view.run_peaks.items()):
         peaks[f"run:{run}"] = Memory(peak).exact  # the latest: code and data change
     for _, sweep in sorted(view.sweeps.items()):
@@ -132,20 +137,23 @@ def merge(history: dict[str, Any], view: RunView) -> None:
             sizes = history.setdefault("sizes", {})
             sizes[sweep.run] = [*listed(sizes.get(sweep.run)), *map(list, sweep.sizes)][-MOST_SIZES:]
         merge_units(history.setdefault("units", {}), sweep, view)
-    provider, startup = text(view.started.get("provider")), view.startup_s
-    if provider and startup is not None and possible(startup):
-        startups = history.setdefault("startups", {})
-        before = startups.get(provider)
-        startups[provider] = [*listed(before), round(startup, 6)][-MOST_STARTUPS:]
+    provider, start = text(view.started.get("provider")), start_times(view)
+    if provider and start:
+        starts = history.setdefault("starts", {})
+        starts[provider] = [*listed(starts.get(provider)), start][-MOST_STARTS:]
     history["sessions"] = [*history.get("sessions", ()), session(view)][-MOST_SESSIONS:]
     if view.run_id:
         history["runs"] = [*history.get("runs", ()), view.run_id][-MOST_RUNS:]
+    if view.hours.open and view.last is not None:
+        by_day = history.setdefault("hours", {})
+        today = day(view.last)
+        by_day[today] = (HeldResources.from_dict(mapping(by_day.get(today))) + view.hours.used).to_dict()
     if view.spent_by_month:
         history["spent_this_month"] = spent(history.get("spent_this_month"), view)
 
 
 def merge_memory(history: dict[str, Any], sweep: SweepProgress, view: RunView) -> None:
-    """What a sweep's units used at most, beside what that depends on. It belongs to the code that had it.
+    """Merge the peak of a sweep's units, beside what it depends on. It belongs to the code that had it.
 
     What another code had is forgotten as soon as something is known of the present one.
     """
@@ -166,12 +174,14 @@ def merge_memory(history: dict[str, Any], sweep: SweepProgress, view: RunView) -
 
 
 def merge_units(units: dict[str, Any], sweep: SweepProgress, view: RunView) -> None:
-    """Durations of a sweep's units, beside the circumstances that they depend on."""
+    """Merge durations of a sweep's units, beside the circumstances that they depend on."""
     size = mapping(mapping(view.plan.get("resources_by_tag")).get(sweep.tag))
     cpus = number(size.get("cpus"))
     durations = [round(value, 6) for value in sweep.took.sample(MOST_DURATIONS) if possible(value)]
     if not (sweep.factor and durations and cpus and cpus > 0):
         return
+    if sweep.job_s is not None and possible(sweep.job_s):  # jobs of a pilot pay for what others share
+        durations = [round(value * sweep.job_s * len(durations) / sum(durations), 6) for value in durations]
     circumstances = {
         "run": sweep.run,
         "settings": sweep.settings,
@@ -190,17 +200,22 @@ def merge_units(units: dict[str, Any], sweep: SweepProgress, view: RunView) -> N
         value for units_before in same for value in map(number, units_before.get("means") or ()) if value is not None
     ]
     pilot = sweep.pilot
+    if len(durations) >= ENOUGH_UNITS and not pilot and any(entry.get("pilot") is True for entry in same):
+        means = []  # a sweep says more than the pilot before it
     if len(durations) < ENOUGH_UNITS:  # too little to stand alone: part of the sweep before
         pilot = pilot or any(units_before.get("pilot") is True for units_before in same)
         earlier = [value for units_before in same for value in units_before.get("seconds", ())]
         durations, means = [*earlier, *durations][-MOST_DURATIONS:], means[:-1]
     cores = max(LEAST_CORES, round(sweep.cores, 4)) if sweep.cores is not None else None
+    loads = [value for value in sweep.loads.values() if possible(value)]  # none where an earlier sweep loaded the code
+    loads = loads or [value for entry in same if (value := number(entry.get("load_s")))]
     entry = {
         **circumstances,
         "seconds": durations,
         "means": levels(means, sum(durations) / len(durations)),
         "cores": cores,
         "rows": max(1, sweep.rows_per_unit),
+        **({"load_s": round(median(loads), 6)} if loads else {}),
         **({"pilot": True} if pilot else {}),
     }
     units[sweep.factor] = [*(units_before for units_before in known if units_before not in same), entry]
@@ -222,13 +237,8 @@ def session(view: RunView) -> dict[str, Any]:
     return facts
 
 
-def possible(seconds: float) -> bool:
-    """Return whether something can have taken so long; clocks that were wrong must not spoil the history."""
-    return round(seconds, 6) > 0 and seconds < LONGEST_S
-
-
 def spent(before: object, view: RunView) -> dict[str, str]:
-    """This month's bill with the run's part in it. Earlier months are over, later ones are never overwritten.
+    """Return this month's bill with the run's part. Earlier months are over, later ones never overwritten.
 
     Only a clock that was wrong speaks of a month to come; kept, it would hide what is spent until that month.
     """

@@ -3,7 +3,8 @@
 A file is written beside and then linked to the first free number, so numbers are unique whoever writes, and no reader
 sees a part. What becomes of the run is added later. Files that cannot be read are told of and passed over.
 ``Incident.summary`` is what a store keeps of one. How serious an incident is, seen with those before it, and what would
-have prevented it stand at the end.
+have prevented it stand at the end. Evidence as lines for people may come from an old or damaged file: nothing is taken
+on trust.
 """
 
 from __future__ import annotations
@@ -36,6 +37,15 @@ SHORT_EVIDENCE = ("message", "notes", "peak", "limit", "memory", "fork_warnings"
 KEPT_LINES = 40  # of a stack, a log, or jobs in a summary
 KEPT_TEXT = 1000  # characters of a text in it
 PLACE = re.compile(r"[\w.-]+:\d+")  # a file and a line
+AGAIN_WITHIN_S = 86_400.0  # the same within 24 hours
+MUCH_MEMORY = 8 * 1024**3
+NORMAL, HIGH = "normal", "high"
+WAITING = re.compile(
+    r"\b(acquire|wait|join|lock|get|recv|poll|select|_wait_for_tstate_lock|__enter__)\b", re.IGNORECASE
+)
+MOST_LINES = 2000  # of a page; nobody reads on
+OUR_OWN = re.compile(r" - distributed\.[\w.]+ - INFO - |^(?:\S{24} )?scalable worker: ")  # what a worker says of itself
+SETTINGS = re.compile(r"(?<=-m scalable\.worker\.runner) \{.*")  # how a runner is told what to do
 
 
 class UnknownIncidentError(UsageError):
@@ -67,7 +77,7 @@ class Incident:
     escalation: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """As it is written down: plain, bounded and without secrets."""
+        """Return it as it is written down: plain, bounded and without secrets."""
         facts = {
             **{field_.name: getattr(self, field_.name) for field_ in fields(self)},
             "evidence": dict(self.evidence),
@@ -88,7 +98,7 @@ class Incident:
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Incident:
-        """From what a file says; what makes no sense is left out."""
+        """Read it from what a file says; what makes no sense is left out."""
         return cls(
             kind=text(facts.get("kind")) or "unknown",
             id=count(facts.get("id")),
@@ -254,28 +264,20 @@ def write_new(path: Path, content: str) -> bool:
 
 
 def span(numbers: list[int]) -> str:
-    """Numbers in few words."""
+    """Return numbers in few words."""
     if len(numbers) > NAMED:
         return f"{numbers[0]} to {numbers[-1]}"
     return ", ".join(map(str, numbers))
 
 
-AGAIN_WITHIN_S = 86_400.0  # the same within 24 hours
-MUCH_MEMORY = 8 * 1024**3
-NORMAL, HIGH = "normal", "high"
-WAITING = re.compile(
-    r"\b(acquire|wait|join|lock|get|recv|poll|select|_wait_for_tstate_lock|__enter__)\b", re.IGNORECASE
-)
-
-
-class Severity(NamedTuple):
+class IncidentSeverity(NamedTuple):
     level: str
     """``normal`` or ``high``."""
     escalation: str
     """Why it is high and what to do; empty if it is not."""
 
 
-def severity(incident: Incident, earlier: Iterable[Incident]) -> Severity:
+def severity(incident: Incident, earlier: Iterable[Incident]) -> IncidentSeverity:
     """Return the same kind at the same place within a day, a fork in new code, or more than 8 GiB make it high."""
     before = [previous for previous in earlier if within_a_day(previous, incident)]
     same = [previous for previous in before if (previous.kind, place(previous)) == (incident.kind, place(incident))]
@@ -285,7 +287,7 @@ def severity(incident: Incident, earlier: Iterable[Incident]) -> Severity:
         ago = Duration(max(0.0, moment(incident) - moment(last)))
         reasons.append(
             f"the same happened {ago} before ({len(same) + 1} times within 24 h): trying again does not help; "
-            "change the code at that place, or mark the run failed (scalable mark-failed)"
+            "change the code at that place, or mark the run failed (scalable ops mark-failed)"
         )
     if forked(incident) and not any(forked(previous) and place(previous) == place(incident) for previous in before):
         reasons.append(
@@ -296,7 +298,7 @@ def severity(incident: Incident, earlier: Iterable[Incident]) -> Severity:
         reasons.append(
             f"it used {Memory(used)}, more than {Memory(MUCH_MEMORY)}: find what grows before giving it more"
         )
-    return Severity(HIGH if reasons else NORMAL, "; ".join(reasons))
+    return IncidentSeverity(HIGH if reasons else NORMAL, "; ".join(reasons))
 
 
 def advice(incident: Incident) -> tuple[str, ...]:
@@ -339,7 +341,7 @@ def forked(incident: Incident) -> bool:
 
 
 def place(incident: Incident) -> str:
-    """Where it happened, without the lines, which change with every edit; its kind of work if that is not known."""
+    """Return where it happened, without lines, which change with every edit; else its kind of work."""
     return re.sub(r":\d+", "", incident.guilty) or f"{incident.tag or ''} {incident.run.partition('-')[0]}"
 
 
@@ -349,3 +351,49 @@ def within_a_day(incident: Incident, other: Incident) -> bool:
 
 def moment(incident: Incident) -> float:
     return incident.found or incident.started or 0.0
+
+
+def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
+    """Return a lost worker's jobs, processes, stacks, what faulthandler told and the log's end."""
+    return [line for _, line in zip(range(MOST_LINES), all_lines(evidence), strict=False)]
+
+
+def all_lines(evidence: Mapping[str, Any]) -> Iterator[str]:
+    yield from block("its jobs", [text(job) for job in listed(evidence.get("jobs"))])
+    processes = [mapping(entry) for entry in listed(evidence.get("processes"))]
+    if processes:
+        size = f", {Memory(used)} in memory" if (used := count(evidence.get("memory"))) else ""
+        yield f"processes{size}"
+    for entry in processes:
+        yield f"  {process_line(entry)}"
+    before = None
+    for entry in [mapping(entry) for entry in listed(evidence.get("stacks"))]:
+        if before != entry.get("pid"):
+            before = entry.get("pid")
+            yield f"stacks of {count(before)}"
+        yield f"  {text(entry.get('thread')) or '?'}{'  (using a CPU)' if entry.get('active') is True else ''}"
+        yield from (f"    {text(frame)}" for frame in listed(entry.get("frames")))
+    if "py-spy" not in text(evidence.get("stacks_by")):  # else it says the same once more
+        yield from block("faulthandler", text(evidence.get("faulthandler")).splitlines())
+    log = [text(line) for line in listed(evidence.get("log"))]
+    yield from block("last lines of the log", [line for line in log if not OUR_OWN.search(line)])
+    if detail := text(evidence.get("detail")):
+        yield from block("detail", detail.splitlines())
+
+
+def process_line(process: Mapping[str, Any]) -> str:
+    facts = [
+        text(process.get("state")),
+        f"in {waits}" if (waits := text(process.get("waits_in"))) else "",
+        f"{threads} threads" if (threads := count(process.get("threads"))) > 1 else "",
+        str(Memory(size)) if (size := count(process.get("resident"))) else "",
+        f"{cpu:.1f} s of CPU" if (cpu := number(process.get("cpu_s"))) is not None else "",
+    ]
+    who = f"{count(process.get('pid'))} (of {count(process.get('parent'))})"
+    return f"{who}  {', '.join(filter(None, facts))}  {SETTINGS.sub('', text(process.get('command')))}"
+
+
+def block(title: str, lines: list[str]) -> Iterator[str]:
+    if lines:
+        yield title
+        yield from (f"  {line}" for line in lines)

@@ -1,4 +1,4 @@
-"""What happened to one job, told from the view of its run: where it ran, what ended it, why it was tried again.
+"""The history of one job, from the view of its run: where it ran, what ended it, why it was tried again.
 
 Also knows where every other job is, to name those there are. What another process could say better, a live session, is
 not asked here.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scalable.observe.fields import count, memory, number, tag_of, text
-from scalable.observe.liveness import State
+from scalable.observe.liveness import RunState
 from scalable.observe.view import FAILED, FINISHED, RUNNING, RunView
 from scalable.quantities import Duration, Memory
 from scalable.wording import plural
@@ -64,7 +64,7 @@ class JobHistory:
         """The latest one, to be looked at."""
         return next((event.incident for event in reversed(self.events) if event.incident), 0)
 
-    def close(self, session: State) -> str:
+    def close(self, session: RunState) -> str:
         """Return how it stands, in a sentence, once the session is over or if it cannot be asked."""
         if self.direct or not self.state:
             return DIRECTLY if self.known else "never heard of"
@@ -76,7 +76,7 @@ class JobHistory:
         ran = f"while it ran on {self.worker}" if self.state == RUNNING else "before it was started again"
         return f"the session ended {ran}: {session.value}"
 
-    def state_in(self, session: State) -> str:
+    def state_in(self, session: RunState) -> str:
         """Return what to call it: nothing runs or waits in a session that is over."""
         return UNFINISHED if session.over and self.state not in FINAL and self.state else self.state
 

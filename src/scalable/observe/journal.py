@@ -1,9 +1,12 @@
-"""The journal of a run: one JSON object per line, appended by a thread of its own.
+"""The journal of a run: one JSON object per line, appended by a thread of its own, and read back at any time.
 
 A caller only encodes its record and puts it in a queue, so it never waits for a disk; it needs no lock, so that a
 signal handler may write too. The thread writes five times a second, at once for what matters, and syncs every other
 second. A disk that is full or gone does not stop the run: what waits is kept up to a bound and written when the disk
 takes it again; what had to be dropped is counted, and the journal says so.
+
+Reading works while a journal is written, and where its writer was killed in the middle of a line. Only whole records
+come out: a JSON object with a time ``t`` and a ``kind``. What is not one is counted, never raised.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
@@ -30,8 +33,7 @@ from typing import Any
 
 from scalable.errors import ScalableError
 from scalable.findings import Finding
-from scalable.observe.files import private_mode
-from scalable.observe.reading import Records, read
+from scalable.observe.files import open_regular, private_mode
 from scalable.observe.redact import redact, suspicious
 from scalable.wording import plural
 
@@ -44,6 +46,15 @@ SYNC_EVERY_S = 2.0  # a machine that loses power loses at most these seconds
 AT_ONCE = frozenset({"run-started", "worker-lost", "incident", "alert", "ended"})  # what someone may be waiting for
 MOST_WAITING = 100_000  # records kept for a disk that does not take them: some 30 MB
 CLOSE_WITHIN_S = 10.0  # how long closing waits for a disk that hangs
+LONGEST_LINE = 1 << 16  # characters above which long texts in a record are cut
+LONGEST_TEXT = 4000  # characters of a text in such a record
+DEEPEST = 30  # levels of nesting that are written
+Record = dict[str, Any]
+CHUNK = 1 << 20  # bytes read at once
+LATEST = 1e12  # seconds; no clock shows such a time
+LONGEST = 1 << 26  # bytes without an end of line that may still become a record
+ENDINGS = 20  # lines among which that of the end is: others may write what they had under way
+TAIL = 1 << 16  # bytes at the end of a journal in which its last records are looked for
 
 
 class Journal:
@@ -67,7 +78,7 @@ class Journal:
         self._closing = False
         self._process = os.getpid()
         self._rest = b""
-        self._told = 0
+        self._reported = 0
         self._synced, self._dirty = time.monotonic(), False
         try:
             mode = private_mode(self.path.parent) & 0o666
@@ -159,9 +170,11 @@ class Journal:
 
     def _tell_of_losses(self) -> None:
         lost = self.lost
-        if lost > self._told:
-            text = f"{plural(lost - self._told, 'record')} could not be written: {self.trouble or 'too many at once'}"
-            self._told = lost
+        if lost > self._reported:
+            text = (
+                f"{plural(lost - self._reported, 'record')} could not be written: {self.trouble or 'too many at once'}"
+            )
+            self._reported = lost
             gap = Finding.warning("journal-gap", "", text).to_record("alert")
             self._waiting.append(line_of({"t": self._clock(), "kind": "alert", **gap}))
 
@@ -178,11 +191,6 @@ def ends_in_the_middle(file: int) -> bool:
         return size > 0 and os.pread(file, 1, size - 1) not in (b"\n", b"")
     except OSError:  # a pipe or a device
         return False
-
-
-LONGEST_LINE = 1 << 16  # characters above which long texts in a record are cut
-LONGEST_TEXT = 4000  # characters of a text in such a record
-DEEPEST = 30  # levels of nesting that are written
 
 
 def line_of(record: dict[str, Any]) -> bytes:
@@ -211,7 +219,7 @@ def lines_of(waiting: Sequence[bytes | dict[str, Any]]) -> bytes:
 
 
 def text_of(value: Any) -> str:
-    """Anything as JSON, whole."""
+    """Return anything as JSON, whole."""
     try:
         text = encode(value)
     except (TypeError, ValueError, RecursionError):
@@ -221,7 +229,7 @@ def text_of(value: Any) -> str:
 
 
 def jsonable(value: Any, longest: int = LONGEST_TEXT, depth: int = 0) -> Any:
-    """Anything as what JSON has; nothing of an unknown object is called."""
+    """Return anything as what JSON has; nothing of an unknown object is called."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -249,3 +257,84 @@ def jsonable(value: Any, longest: int = LONGEST_TEXT, depth: int = 0) -> Any:
 
 
 encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=jsonable).encode
+
+
+class Records:
+    """The records of a journal, in order. Iterate over it, or ask ``new`` again and again."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.torn = False
+        """The last line has no end: its writer was killed while writing it, or is about to go on."""
+        self.damaged = 0
+        """Whole lines that are no records."""
+        self._position = 0
+        self._rest = b""
+
+    def __iter__(self) -> Iterator[Record]:
+        yield from self.new()
+        if (last := parsed(self._rest)) is not None:  # all of it was written but the line's end
+            self._rest, self.torn = b"", False
+            yield last
+
+    @property
+    def shrunk(self) -> bool:
+        """True if the file has lost what was read of it: another one has its name, or it was cut off."""
+        try:
+            return self.path.stat().st_size < self._position
+        except OSError:
+            return False
+
+    def new(self) -> Iterator[Record]:
+        """Yield what was written since the last call. A file that does not exist yet has no records."""
+        try:
+            file = open_regular(self.path)
+        except FileNotFoundError:
+            return
+        with file:
+            file.seek(self._position)
+            while chunk := file.read(CHUNK):
+                self._position += len(chunk)
+                *lines, self._rest = (self._rest + chunk).split(b"\n")
+                self.torn = bool(self._rest)
+                for line in lines:
+                    if (record := parsed(line)) is not None:
+                        yield record
+                    elif line.strip():
+                        self.damaged += 1
+                if len(self._rest) > LONGEST:
+                    self._rest = b""
+                    self.damaged += 1
+
+
+def read(path: Path | str) -> Records:
+    """Read a journal."""
+    return Records(path)
+
+
+def ending(path: Path) -> Record | None:
+    """Return the record of a run's end if it is among the last lines, which alone are read; none if they cannot be."""
+    try:
+        with open_regular(path) as file:
+            file.seek(max(0, file.seek(0, 2) - TAIL))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return None
+    records = (record for line in lines[-ENDINGS:] if (record := parsed(line)) is not None)
+    return next((record for record in records if record["kind"] == "ended"), None)
+
+
+def parsed(line: bytes) -> Record | None:
+    """Return the record in a line, if it is one. Bytes that are no UTF-8 do not cost the rest of it."""
+    if not line:
+        return None
+    try:
+        record = json.loads(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
+        return None
+    moment = record.get("t")
+    if not isinstance(moment, int | float) or isinstance(moment, bool) or not abs(moment) < LATEST:  # not: NaN
+        return None
+    return record

@@ -42,6 +42,7 @@ KINDS: Mapping[str, RecordKind] = {
             "host": "machine of the driver",
             "version": "of scalable",
             "python": "version of Python",
+            "libraries": "versions of packages that results depend on",
             "command": "command line",
             "cwd": "folder it was started in",
         },
@@ -54,6 +55,7 @@ KINDS: Mapping[str, RecordKind] = {
             "wall_s": "seconds from the first run's start to the end, if foreseen",
             "ready_s": "seconds until the first run can start",
             "cost": "what will be paid",
+            "hours": "core-hours, node-hours and gpu-hours that will be used, if known",
             "node_hours": "paid time of machines",
             "hourly": "price of an hour with all workers",
             "tasks": "how many tasks of each kind",
@@ -97,6 +99,7 @@ KINDS: Mapping[str, RecordKind] = {
             "pid": "process, if known",
             "slots": "runs it takes at once",
             "took_s": "seconds since it was asked for",
+            "allocation": "the batch job that it shares with other workers, if it does",
         },
     ),
     "worker-leaving": RecordKind("a worker has notice and takes no more work", {**WORKER, "reason": "of the notice"}),
@@ -140,9 +143,11 @@ KINDS: Mapping[str, RecordKind] = {
             "outcome": "`finished`, or the cause: `raised`, `stuck`, `over its walltime`, `out of memory` …",
             "seconds": "it took",
             "cpu_s": "seconds of CPU it used",
+            "load_s": "seconds of it that loading its code took, where that was noticeable",
             "peak": "bytes it used at most",
             "message": "its error, or what is known of its end",
             "raised": "`true` for `out of memory` if its code raised `MemoryError` and nothing was killed",
+            "recalled": "`true` if its result was in the cache and nothing was computed",
         },
     ),
     "retry": RecordKind(
@@ -152,6 +157,15 @@ KINDS: Mapping[str, RecordKind] = {
     "run-ended": RecordKind(
         "nothing more will be done about a run",
         {"run": "its name", "state": "`finished`, `failed`, `refused` or `stopped`", "reason": "why"},
+    ),
+    "fan-out": RecordKind(
+        "a task over axes begins: one job for each combination of their values, named after it",
+        {
+            "task": "its name",
+            "axes": "by name: the values",
+            "number": "how often it was run before in this session; its jobs then end in `#2` and so on",
+            "jobs": "how many there are",
+        },
     ),
     "note": RecordKind(
         "code of a run told something once",
@@ -187,9 +201,11 @@ KINDS: Mapping[str, RecordKind] = {
             "reads": "names that its workload reads of a configuration",
             "code": "fingerprint of its workload",
             "data": "fingerprint of the data that its rows read",
-            "trials": "trials of each hyper-parameter search",
+            "trials": "trials of each job, where its workload has such a setting; else 0",
             "pilot": "whether it is a pilot, of a few jobs only",
-            "axes": "labels of the grid: `variant`, `asset`, `fold`, `cost_bps`; nothing if it is too large to draw",
+            "axes": "labels of the grid: of `variant`, then of each other axis; nothing if it is too large to draw",
+            "over": "names of the repeated axes",
+            "average": "names of the averaged axes",
             "cells": "positions in the grid, such as `0-99,120`, of the rows that are meant, if not all are",
             "cells_there": "positions of rows that are finished already",
             "failed_cells": "positions of rows that failed before and are not tried again",
@@ -226,6 +242,7 @@ KINDS: Mapping[str, RecordKind] = {
             "reason": "why it is not complete",
             "executed": "by stage: how often it was computed",
             "seconds": "it took",
+            "job_s": "of a pilot: mean seconds of a job in the whole sweep",
         },
     ),
     "finding": RecordKind(
@@ -289,6 +306,7 @@ KINDS: Mapping[str, RecordKind] = {
             "pool": "it belongs to",
             "price": "of an hour",
             "since": "when it is paid from",
+            "up": "when it appeared; its start before that is paid",
             "until": "when it went; empty while it is there",
             "tail_s": "seconds it is paid after its last worker",
         },
@@ -296,6 +314,18 @@ KINDS: Mapping[str, RecordKind] = {
     "placed": RecordKind(
         "a worker is on a machine",
         {**WORKER, "machine": "which", "part": "share of the machine it takes", "slots": "runs it takes at once"},
+    ),
+    "allocation": RecordKind(
+        "how the hours of an allocation are counted",
+        {
+            "basis": "what is counted: batch jobs as Slurm has them, or workers",
+            "budget": "hours that may be used, if anything says so, as `amount` and `unit`",
+            "balance": "hours that the account had left by Slurm's accounting, if it says so",
+        },
+    ),
+    "hours": RecordKind(
+        "core-hours, node-hours and gpu-hours used so far",
+        {"used": "by now, by unit", "held": "cores, nodes and GPUs held at this moment, by the unit of their hours"},
     ),
     "cost": RecordKind(
         "what was paid so far",

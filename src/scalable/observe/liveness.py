@@ -1,4 +1,4 @@
-"""Whether a run still runs: what its journal says, and if that says nothing, whether its process is there.
+"""The state of a run: what its journal says, and if that says nothing, whether its process is there.
 
 Of a process on another machine only the files say something: a session writes ``live.json`` at least every ten seconds.
 ``Follower`` keeps the view of a run whose journal is still written.
@@ -6,7 +6,6 @@ Of a process on another machine only the files say something: a session writes `
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,7 @@ from typing import Any
 from scalable import proc
 from scalable.observe.fields import number, text
 from scalable.observe.folders import RunFolder
-from scalable.observe.reading import ending, read
+from scalable.observe.journal import ending, read
 from scalable.observe.view import RunView
 
 LATER_S = 600.0  # a process that began so long after the run is another one with the same number; clocks may be set
@@ -30,8 +29,8 @@ LOST_AFTER_S = 300.0  # the same for sure: a shared file system may show a minut
 LOOKED_AT = 50  # how many of the latest runs are looked at for one that runs
 
 
-class State(Enum):
-    """Where a run is, in the words people see."""
+class RunState(Enum):
+    """The state of a run, in the words people see."""
 
     RUNNING = "running"  # not ended, and its process is there, or is on a machine we cannot ask
     OK = "ok"
@@ -43,33 +42,33 @@ class State(Enum):
 
     @property
     def over(self) -> bool:
-        return self is not State.RUNNING
+        return self is not RunState.RUNNING
 
 
-def state_of(view: RunView, facts: Mapping[str, Any] | None = None) -> State:
+def state_of(view: RunView, facts: Mapping[str, Any] | None = None) -> RunState:
     """Return where a run is. ``facts`` are those of ``run.json``, for a journal that has not got its first line yet."""
     if view.status:
-        ends = {state.value: state for state in (State.OK, State.FAILED, State.INTERRUPTED)}
-        return ends.get(view.status, State.FAILED)
+        ends = {state.value: state for state in (RunState.OK, RunState.FAILED, RunState.INTERRUPTED)}
+        return ends.get(view.status, RunState.FAILED)
     start = view.started or facts or {}
     pid, began = number(start.get("pid")), number(start.get("t")) or view.first
     if pid is None and not view.records:
-        return State.EMPTY
+        return RunState.EMPTY
     if pid is None or text(start.get("host")) != socket.gethostname():
-        return State.RUNNING
-    return State.RUNNING if is_there(int(pid), began, text(start.get("process"))) else State.GONE
+        return RunState.RUNNING
+    return RunState.RUNNING if is_there(int(pid), began, text(start.get("process"))) else RunState.GONE
 
 
-def state_in(run: RunFolder, view: RunView) -> State:
+def state_in(run: RunFolder, view: RunView) -> RunState:
     """Return where the run of a folder is. One on another machine is lost when it has written nothing for long."""
     facts = run.facts()
     state = state_of(view, facts)
     far = text((view.started or facts).get("host")) != socket.gethostname()
-    return State.LOST if state is State.RUNNING and far and silence_s(run) > LOST_AFTER_S else state
+    return RunState.LOST if state is RunState.RUNNING and far and silence_s(run) > LOST_AFTER_S else state
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class LastSign:
     """The last sign of a session that has not said its end."""
 
     at: float | None
@@ -80,7 +79,7 @@ class Sign:
     """Its process, if that is on this machine and was stopped."""
 
     @classmethod
-    def of(cls, run: RunFolder) -> Sign:
+    def of(cls, run: RunFolder) -> LastSign:
         return cls(number(run.live().get("t")), silence_s(run), stopped(run))
 
     @property
@@ -134,7 +133,7 @@ def is_running(run: RunFolder) -> bool:
     return not state_now(run).over
 
 
-def state_now(run: RunFolder) -> State:
+def state_now(run: RunFolder) -> RunState:
     """Return where a run is, from the ends of its journal: its start, which names the process, and its last lines."""
     view = RunView()
     if (end := ending(run.journal)) is not None:
@@ -155,22 +154,11 @@ def is_there(pid: int, began: float | None = None, identity: str = "") -> bool:
     """
     process = proc.look(pid) if pid > 0 else None
     if process is None:
-        return pid > 0 and not Path("/proc/self/stat").exists() and signalled(pid)
+        return pid > 0 and not Path("/proc/self/stat").exists() and proc.exists(pid)
     if identity:
         return process.alive and proc.identity(pid) == identity
     started = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + process.started / proc.TICKS
     return process.alive and (began is None or started < began + LATER_S)
-
-
-def signalled(pid: int) -> bool:
-    """Return the same where there is no /proc, as far as it can be known."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 class Follower:
@@ -201,10 +189,10 @@ class Follower:
         return True
 
     @property
-    def state(self) -> State:
+    def state(self) -> RunState:
         return state_in(self.run, self.view)
 
     @property
-    def sign(self) -> Sign | None:
+    def sign(self) -> LastSign | None:
         """The last sign of a run that has not said its end."""
-        return None if self.view.ended else Sign.of(self.run)
+        return None if self.view.ended else LastSign.of(self.run)

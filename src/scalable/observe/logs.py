@@ -16,6 +16,7 @@ from scalable.observe.files import listing, open_regular
 from scalable.observe.folders import RunFolderError
 from scalable.observe.redact import Redactor
 
+LAST_LINES = 40  # of a log, among which the reason of an end stands
 BLOCK = 1 << 16  # bytes read at once from the end of a file
 MOST_BYTES = 1 << 26  # read at once, of all logs together
 LONGEST_LINE = 1 << 13  # characters that are shown of a line
@@ -78,7 +79,7 @@ class LogReader:
         lines_by_log: dict[str, Sequence[str]] = {}
         files = self.files()
         for name, path in files.items():
-            end = Ending(0, b"", 0)
+            end = FileTail(0, b"", 0)
             with self.noting(path):
                 end = ending(path, most, self.share(len(files)))
             self.at[name] = end.size
@@ -143,7 +144,7 @@ class LogReader:
         return {name: path for name, path in log_files(self.folder).items() if self.only in (None, name)}
 
 
-class Ending(NamedTuple):
+class FileTail(NamedTuple):
     """The last part of a file: where it begins, what it holds, and the size of the file."""
 
     begin: int
@@ -151,7 +152,7 @@ class Ending(NamedTuple):
     size: int
 
 
-def ending(path: Path, most_lines: int, most_bytes: int) -> Ending:
+def ending(path: Path, most_lines: int, most_bytes: int) -> FileTail:
     """Read at least the last so many lines of a file, or as much as may be read."""
     blocks: list[bytes] = []
     ends = 0
@@ -163,7 +164,7 @@ def ending(path: Path, most_lines: int, most_bytes: int) -> Ending:
             blocks.append(file.read(at - begin))
             ends += blocks[-1].count(b"\n")
             at = begin
-    return Ending(at, b"".join(reversed(blocks)), size)
+    return FileTail(at, b"".join(reversed(blocks)), size)
 
 
 def last_lines(path: Path, most: int, most_bytes: int = BLOCK) -> list[str]:

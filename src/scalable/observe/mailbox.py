@@ -22,15 +22,15 @@ from typing import Any
 
 from scalable.errors import ScalableError, UsageError
 from scalable.observe.fields import mapping, number, text
-from scalable.observe.files import listing
+from scalable.observe.files import PART, listing, write_beside
 from scalable.observe.folders import RunFolder
 from scalable.observe.journal import jsonable
-from scalable.observe.liveness import State, is_running, silence_s, state_now, stopped
+from scalable.observe.liveness import RunState, is_running, silence_s, state_now, stopped
 from scalable.observe.redact import redact
 from scalable.quantities import Duration
 from scalable.wording import plural
 
-ASK, ANSWER, PART, BYTES = ".ask.json", ".answer.json", ".part", ".bytes"
+ASK, ANSWER, BYTES = ".ask.json", ".answer.json", ".bytes"
 WITHIN_S = 30.0  # how long an answer is waited for; a session that is well needs less than one
 ACT_WITHIN_S = 58.0  # what kills takes less than a minute, or it is reported
 LOOK_WITHIN_S = 60.0  # a dump of a loaded machine's processes, and the worker's own time to answer
@@ -46,11 +46,11 @@ class NoAnswerError(ScalableError):
     """The session is gone, does not answer in time, or cannot be asked; the message says which and what to do."""
 
 
-class RefusedError(ScalableError):
+class SessionRefusedError(ScalableError):
     """The session's answer is that it cannot; the message is its sentence."""
 
 
-class WrongQuestionError(RefusedError, UsageError):
+class WrongQuestionError(SessionRefusedError, UsageError):
     """The session cannot because of how it was asked: a name it does not know, a number it cannot use."""
 
 
@@ -73,14 +73,16 @@ def ask(
     stop: Callable[[], bool] = lambda: False,
     **arguments: Any,
 ) -> dict[str, Any]:
-    """Ask a live session and wait for its answer. Raises ``RefusedError`` with the session's own sentence.
+    """Ask a live session and wait for its answer. Raises ``SessionRefusedError`` with the session's own sentence.
 
     ``by`` is who asks, for the journal; the user of this process unless something is said. As soon as ``stop`` says so
     nobody waits any more, and a question that was not taken is taken back.
     """
     if (state := state_now(run)).over:
         over = (
-            f"is lost: {host_of(run)} gave no sign for {Duration(silence_s(run))}" if state is State.LOST else "is over"
+            f"is lost: {host_of(run)} gave no sign for {Duration(silence_s(run))}"
+            if state is RunState.LOST
+            else "is over"
         )
         raise NoAnswerError(f"{run.run_id} {over}: nobody is there to ask; scalable report  shows what it did")
     if os.geteuid() == 0 and (user := run.path.stat().st_uid) != 0:  # what root makes here the session cannot read
@@ -103,7 +105,7 @@ def ask(
     if answer is None:
         raise NoAnswerError(silence(run, question, within_s, taken))
     if answer.get("ok") is not True:
-        refused = WrongQuestionError if answer.get("usage") is True else RefusedError
+        refused = WrongQuestionError if answer.get("usage") is True else SessionRefusedError
         raise refused(text(answer.get("error")) or f"{run.run_id} answered in a way that cannot be read")
     return answer
 
@@ -158,7 +160,7 @@ class Mailbox:
         self.tidy_at = time.monotonic() + KEPT_S
 
     def questions(self) -> Iterator[Question]:
-        """New ones, the oldest first, each once. Damaged, foreign and outdated ones are answered here."""
+        """Yield new ones, the oldest first, each once. Damaged, foreign and outdated ones are answered here."""
         try:
             file_names = listing(self.folder)
         except OSError:  # a disk that does not answer; who asks sees that nobody takes the question
@@ -243,18 +245,8 @@ def read(path: Path) -> tuple[bytes, int]:
 
 
 def write(path: Path, data: bytes) -> None:
-    """A whole file at once, readable only for its owner."""
-    beside = path.with_name(f".{secrets.token_hex(8)}{PART}")
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        beside.rename(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    """Write a whole file at once, readable only for its owner."""
+    write_beside(path, data, mode=0o600)
 
 
 def restored(folder: Path, name: str) -> dict[str, Any] | None:
@@ -280,7 +272,7 @@ def withdrawn(path: Path) -> bool:
 
 
 def remove(folder: Path, name: str) -> None:
-    """What belongs to a question."""
+    """Remove what belongs to a question."""
     with suppress(OSError):
         for each in listing(folder):
             if each.startswith(f"{name}."):

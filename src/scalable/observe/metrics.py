@@ -25,7 +25,7 @@ LABEL_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class Measure:
     name: str
     kind: Literal["gauge", "counter"]
     help: str
@@ -47,48 +47,48 @@ class Sample:
 
 WORKER = ("worker", "tag")
 NODE = ("node",)
-METRICS: Mapping[str, Metric] = {
+METRICS: Mapping[str, Measure] = {
     metric.name: metric
     for metric in (
-        Metric(
+        Measure(
             "finetune_pod_idle_seconds", "gauge",
             "Seconds without a sign of life of what runs on the worker; 0 if nothing runs there.", WORKER,
         ),
-        Metric("finetune_rows_persisted_per_min", "gauge", "Rows of the worker stored in the last minute.", WORKER),
-        Metric("scalable_worker_cpu_cores", "gauge", "CPUs in use by the worker and all its processes.", WORKER),
-        Metric("scalable_worker_cpu_limit_cores", "gauge", "CPUs the worker may use.", WORKER),
-        Metric("scalable_worker_memory_bytes", "gauge", "Memory in use by the worker and all its processes.", WORKER),
-        Metric("scalable_worker_memory_limit_bytes", "gauge", "Memory the worker may use.", WORKER),
-        Metric("scalable_node_cpu_cores", "gauge", "CPUs in use on a machine that has workers.", NODE),
-        Metric("scalable_node_cpu_capacity_cores", "gauge", "CPUs of that machine.", NODE),
-        Metric("scalable_node_memory_bytes", "gauge", "Memory in use on a machine that has workers.", NODE),
-        Metric("scalable_node_memory_capacity_bytes", "gauge", "Memory of that machine.", NODE),
-        Metric("scalable_workers", "gauge", "Workers by what they do.", ("tag", "state")),
-        Metric("scalable_tasks", "gauge", "Tasks and runs by how far they are.", ("tag", "state")),
-        Metric(
+        Measure("finetune_rows_persisted_per_min", "gauge", "Rows of the worker stored in the last minute.", WORKER),
+        Measure("scalable_worker_cpu_cores", "gauge", "CPUs in use by the worker and all its processes.", WORKER),
+        Measure("scalable_worker_cpu_limit_cores", "gauge", "CPUs the worker may use.", WORKER),
+        Measure("scalable_worker_memory_bytes", "gauge", "Memory in use by the worker and all its processes.", WORKER),
+        Measure("scalable_worker_memory_limit_bytes", "gauge", "Memory the worker may use.", WORKER),
+        Measure("scalable_node_cpu_cores", "gauge", "CPUs in use on a machine that has workers.", NODE),
+        Measure("scalable_node_cpu_capacity_cores", "gauge", "CPUs of that machine.", NODE),
+        Measure("scalable_node_memory_bytes", "gauge", "Memory in use on a machine that has workers.", NODE),
+        Measure("scalable_node_memory_capacity_bytes", "gauge", "Memory of that machine.", NODE),
+        Measure("scalable_workers", "gauge", "Workers by what they do.", ("tag", "state")),
+        Measure("scalable_tasks", "gauge", "Tasks and runs by how far they are.", ("tag", "state")),
+        Measure(
             "scalable_pending_tasks", "gauge",
             "Tasks that wait for workers which are not there; not those that wait behind others on workers.", ("tag",),
         ),
-        Metric(
+        Measure(
             "scalable_scale_up_seconds", "gauge",
             "Since when the oldest worker that was asked for has not come; 0 if none is awaited.", ("tag",),
         ),
-        Metric(
+        Measure(
             "scalable_run_seconds", "gauge", "Since when the oldest attempt under way runs; 0 if none does.", ("tag",)
         ),
-        Metric("scalable_retries_total", "counter", "Runs that were run again.", ("tag", "cause")),
-        Metric("scalable_rows", "gauge", "Rows of a sweep that is under way.", ("sweep", "state")),
-        Metric("scalable_rows_expected", "gauge", "Rows a sweep that is under way will have.", ("sweep",)),
-        Metric(
+        Measure("scalable_retries_total", "counter", "Runs that were run again.", ("tag", "cause")),
+        Measure("scalable_rows", "gauge", "Rows of a sweep that is under way.", ("sweep", "state")),
+        Measure("scalable_rows_expected", "gauge", "Rows a sweep that is under way will have.", ("sweep",)),
+        Measure(
             "scalable_dependency_up", "gauge",
             "Whether what the run needs from outside answers: 1 if it did when last used, 0 if not.", ("dependency",),
         ),
-        Metric("scalable_cost_total", "counter", "Money spent by this run.", ("currency",)),
-        Metric("scalable_cost_month_total", "counter", "Money spent this month, with earlier runs.", ("currency",)),
-        Metric("scalable_budget_month", "gauge", "Money that may be spent in a month.", ("currency",)),
-        Metric("scalable_incidents_total", "counter", "Incidents of this run.", ("kind",)),
-        Metric("scalable_paused", "gauge", "1 while nothing new is started."),
-        Metric(
+        Measure("scalable_cost_total", "counter", "Money spent by this run.", ("currency",)),
+        Measure("scalable_cost_month_total", "counter", "Money spent this month, with earlier runs.", ("currency",)),
+        Measure("scalable_budget_month", "gauge", "Money that may be spent in a month.", ("currency",)),
+        Measure("scalable_incidents_total", "counter", "Incidents of this run.", ("kind",)),
+        Measure("scalable_paused", "gauge", "1 while nothing new is started."),
+        Measure(
             "scalable_session_info", "gauge", "Always 1; the labels say which session it is.",
             ("project", "target", "provider", "version"),
         ),
@@ -98,7 +98,7 @@ POSITIONS = {name: at for at, name in enumerate(METRICS)}
 
 
 def exposition(samples: Iterable[Sample]) -> str:
-    """The text that Prometheus reads: metrics in the catalogue's order, their samples in that of their labels."""
+    """Return the text that Prometheus reads: metrics in the catalogue's order, samples in that of their labels."""
     by_metric: dict[str, list[Sample]] = {}
     for sample in samples:
         by_metric.setdefault(sample.metric, []).append(sample)
@@ -111,7 +111,7 @@ def exposition(samples: Iterable[Sample]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def labels_of(metric: Metric, sample: Sample) -> str:
+def labels_of(metric: Measure, sample: Sample) -> str:
     if not metric.labels:
         return ""
     pairs = (f'{label}="{sample.labels[label].translate(LABEL_ESCAPES)}"' for label in metric.labels)

@@ -242,7 +242,7 @@ class KnownSecrets:
 
     @staticmethod
     def of(environment: Mapping[str, str]) -> set[str]:
-        """As they are, and as they stand in JSON: quotes, backslashes and ends of lines look different there."""
+        """Return values as they are, and as they stand in JSON: quotes and line ends look different there."""
         return {
             form
             for name, value in environment.items()

@@ -9,8 +9,9 @@ from scalable.observe.bills import Bill
 from scalable.observe.costs import left_of_budget
 from scalable.observe.fields import UNTAGGED, count, mapping, memory, money, number
 from scalable.observe.folders import RunFolder
-from scalable.observe.liveness import Sign, State, state_in
-from scalable.observe.reading import read
+from scalable.observe.hours import figures
+from scalable.observe.journal import read
+from scalable.observe.liveness import LastSign, RunState, state_in
 from scalable.observe.sweep_progress import SweepProgress
 from scalable.observe.view import RunView, TagTasks
 from scalable.quantities import Money
@@ -18,11 +19,11 @@ from scalable.quantities import Money
 DECISION = ("t", "direction", "tag", "count", "reason")
 FACTS = (
     "project", "manifest", "manifest_digest", "target", "provider", "host", "pid", "scheduler", "version", "python",
-    "command",
+    "command", "driver",
 )  # fmt: skip
 
 
-def report_of(view: RunView, state: State, now: float, sign: Sign | None = None) -> dict[str, Any]:
+def report_of(view: RunView, state: RunState, now: float, sign: LastSign | None = None) -> dict[str, Any]:
     """Return all there is to say about a run; ``now`` and ``sign`` are for runs that have not ended."""
     until = end_of(view, state, now, sign)
     bill = view.bill(until, over=state.over)
@@ -31,6 +32,7 @@ def report_of(view: RunView, state: State, now: float, sign: Sign | None = None)
         "workers": {tag: workers(view, tag) for tag in sorted(view.fleet.kinds)},
         "scaling": {"up": view.scaled["up"], "down": view.scaled["down"], "decisions": decisions(view)},
         "tasks": {tag: tasks(work, view.fleet.busy_share(tag, until)) for tag, work in sorted(view.work.items())},
+        "fan_outs": fan_outs(view),
         "sweeps": {name: sweep(entry) for name, entry in sorted(view.sweeps.items())},
         "failures": sorted(
             view.failures, key=lambda entry: (entry["t"], entry["task"], entry["error"], entry["worker"])
@@ -41,8 +43,12 @@ def report_of(view: RunView, state: State, now: float, sign: Sign | None = None)
             tag: peak(work, view.memory_limit(tag)) for tag, work in sorted(view.work.items()) if work.peak is not None
         },
         "cost": bill.to_dict() if bill is not None else cost(view.spent),
+        "hours": view.hours.to_dict(),
         "plan_vs_actual": plan_vs_actual(view, until, bill) if view.plan else None,
-        "findings": sorted(view.findings.values(), key=lambda finding: (finding["t"], finding["code"])),
+        "findings": [
+            known.to_dict()
+            for known in sorted(view.findings.values(), key=lambda known: (known.first, known.finding.code))
+        ],
         "alerts": view.alerts,
         "incidents": incidents(view),
         "timeline": [{"t": t, "tag": tag, "workers": live} for t, tag, live in view.fleet.timeline],
@@ -53,7 +59,7 @@ def recorded_report(folder: RunFolder, now: float) -> tuple[RunView, dict[str, A
     """Read a run's journal; return its view, and the report with what the journal itself is like."""
     records = read(folder.journal)
     view = RunView.of(records)
-    report = report_of(view, state_in(folder, view), now, None if view.ended else Sign.of(folder))
+    report = report_of(view, state_in(folder, view), now, None if view.ended else LastSign.of(folder))
     report["run"] |= {"run_id": folder.run_id, "records": view.records}
     report["run"] |= {"damaged_lines": records.damaged, "torn": records.torn}
     return view, report
@@ -63,16 +69,16 @@ def decisions(view: RunView) -> list[dict[str, Any]]:
     return [{name: decision[name] for name in DECISION} for decision in view.decisions]
 
 
-def end_of(view: RunView, state: State, now: float, sign: Sign | None = None) -> float:
+def end_of(view: RunView, state: RunState, now: float, sign: LastSign | None = None) -> float:
     """Return the moment up to which things are counted: the end, the last sign of one that is gone, or now."""
     if view.ended:
         return float(view.ended["t"])
-    if state is State.RUNNING:
+    if state is RunState.RUNNING:
         return now
     return float(max(view.last or 0.0, (sign.at if sign else None) or 0.0) or now)
 
 
-def run(view: RunView, state: State, until: float) -> dict[str, Any]:
+def run(view: RunView, state: RunState, until: float) -> dict[str, Any]:
     began = view.began
     return {
         "run_id": view.run_id,
@@ -103,6 +109,7 @@ def tasks(work: TagTasks, busy_share: float | None) -> dict[str, Any]:
         "count": work.finished + work.failed,
         "failed": work.failed,
         "stopped": work.stopped,
+        "recalled": work.recalled,
         "retries": work.retries.total(),
         "seconds": {
             "total": rounded(work.seconds.total),
@@ -112,6 +119,11 @@ def tasks(work: TagTasks, busy_share: float | None) -> dict[str, Any]:
         },
         "busy_share": rounded(busy_share),
     }
+
+
+def fan_outs(view: RunView) -> dict[str, dict[str, Any]]:
+    """Return how far tasks over axes are."""
+    return {task: each.progress(view.jobs, view.recalled) for task, each in view.fan_outs.items()}
 
 
 def sweep(progress: SweepProgress) -> dict[str, Any]:
@@ -151,6 +163,7 @@ def plan_vs_actual(view: RunView, until: float, bill: Bill | None = None) -> dic
         "startup_s": pair(rounded(number(plan.get("ready_s"))), rounded(view.startup_s)),
         "wall_s": pair(rounded(number(plan.get("wall_s"))), rounded(wall(view, until))),
         "cost": pair(cost(money(plan.get("cost"))), cost(bill.money if bill is not None else view.spent)),
+        "hours": pair(figures(plan.get("hours")) or None, view.hours.used.to_dict() if view.hours.open else None),
         "node_hours": pair(number(plan.get("node_hours")), rounded(bill.hours) if bill is not None else None),
         "tasks": {
             tag: pair(count(known_tasks[tag]), work[tag].finished + work[tag].failed if tag in work else 0)
@@ -165,7 +178,7 @@ def plan_vs_actual(view: RunView, until: float, bill: Bill | None = None) -> dic
 
 
 def wall(view: RunView, until: float) -> float | None:
-    """From the first task's start to the last one's end, as plans count it; the whole run if it had no tasks."""
+    """Return seconds from the first task's start to the last one's end, as plans count; the whole run without tasks."""
     if view.work_began is not None and view.work_ended is not None:
         return view.work_ended - view.work_began
     return until - view.began if view.began is not None else None
@@ -190,13 +203,11 @@ SHOWN = 5  # findings, the latest ones
 NOT_CONNECTED = "starting"  # why a worker is not here if its backend says nothing
 
 
-def current(view: RunView, state: State, now: float, sign: Sign | None = None) -> dict[str, Any]:
+def current(view: RunView, state: RunState, now: float, sign: LastSign | None = None) -> dict[str, Any]:
     until = end_of(view, state, now, sign)
     tasks = queue(view, state)
     rate = rate_s(view, until)
     left = sum(each["waiting"] + each["running"] for each in tasks.values())
-    held = [finding for finding in view.findings.values() if not finding["over"]]
-    latest = sorted(held, key=lambda finding: finding["last"], reverse=True)[:SHOWN]
     return {
         "run_id": view.run_id,
         "project": view.started.get("project"),
@@ -204,32 +215,42 @@ def current(view: RunView, state: State, now: float, sign: Sign | None = None) -
         "state": state.value,
         "elapsed_s": rounded(max(0.0, until - view.began)) if view.began is not None else None,
         "host": view.started.get("host"),
+        "driver": dict(mapping(view.started.get("driver"))) or None,
         "silent_s": rounded(silent_s(view, state, until, sign)),
         "stopped": sign.stopped if sign is not None and not state.over else None,
         "workers": {} if state.over else {tag: workers_now(view, tag) for tag in sorted(view.fleet.kinds)},
         "tasks": tasks,
+        "recalled": {tag: work.recalled for tag, work in sorted(view.work.items()) if work.recalled},
         "sweeps": {name: sweep.to_dict() for name, sweep in view.sweeps.items()},
+        "fan_outs": fan_outs(view),
         "runs": [] if state.over else runs(view),
         "rate_per_min": rounded(rate * 60) if rate is not None else None,
         "left_s": rounded(left / rate) if rate and left and goes_on(view, state, sign) else None,
         "cost": cost(view.spent),
         "budget_left": cost(left_of_budget(view.costs, view.spent)),
+        "hours": view.hours.to_dict(),
         "per_hour": cost(view.per_hour or money(view.gauge.get("per_hour"))),
-        "findings": latest,
+        "findings": holding(view, SHOWN),
         "paused": "" if state.over else view.paused,
-        "incidents": len(view.incident_kinds),
+        "incidents": view.incident_count,
         "failures": view.failed,
         "retries": view.retries.total(),
         "alerts": [] if state.over else list(view.firing.values()),
     }
 
 
-def goes_on(view: RunView, state: State, sign: Sign | None) -> bool:
+def holding(view: RunView, most: int) -> list[dict[str, Any]]:
+    """Return the latest findings that were not withdrawn."""
+    held = [known for known in view.findings.values() if not known.over]
+    return [known.to_dict() for known in sorted(held, key=lambda known: known.last, reverse=True)[:most]]
+
+
+def goes_on(view: RunView, state: RunState, sign: LastSign | None) -> bool:
     """Return whether its rate says something about its end: not if it is paused, stopped, or gives no sign."""
     return not (state.over or view.paused or (sign is not None and sign.missing))
 
 
-def silent_s(view: RunView, state: State, until: float, sign: Sign | None) -> float | None:
+def silent_s(view: RunView, state: RunState, until: float, sign: LastSign | None) -> float | None:
     """Return for how long nothing was heard of it: of one that is over, before its end."""
     if sign is not None and not state.over:
         return sign.silent_s
@@ -237,7 +258,7 @@ def silent_s(view: RunView, state: State, until: float, sign: Sign | None) -> fl
 
 
 def workers_now(view: RunView, tag: str) -> dict[str, Any]:
-    """Who is here is known from their coming and going; who is busy from the last gauge, else from attempts."""
+    """Return who is here, by coming and going, and who is busy, by the last gauge, else by attempts."""
     gauge = mapping(mapping(view.gauge.get("workers")).get(tag))
     live = view.fleet.kinds[tag].live
     running = {worker for worker, of in view.running.values() if of == tag}
@@ -251,7 +272,7 @@ def workers_now(view: RunView, tag: str) -> dict[str, Any]:
 
 
 def runs(view: RunView) -> list[dict[str, Any]]:
-    """Runs that say how far they are."""
+    """Return runs that say how far they are."""
     return [
         {"run": run, "worker": view.running[run][0], **progress}
         for run, progress in list(view.progress.items())[:MOST_RUNS]
@@ -259,7 +280,7 @@ def runs(view: RunView) -> list[dict[str, Any]]:
     ]
 
 
-def queue(view: RunView, state: State) -> dict[str, dict[str, int]]:
+def queue(view: RunView, state: RunState) -> dict[str, dict[str, int]]:
     gauge = {tag or UNTAGGED: counts for tag, counts in mapping(view.gauge.get("tasks")).items()}
     running = Counter(tag for _, tag in view.running.values())
     queues = {}
@@ -287,7 +308,7 @@ def has_workers(view: RunView, tag: str) -> bool:
 
 
 def rate_s(view: RunView, now: float) -> float | None:
-    """Tasks ended per second, lately."""
+    """Return the tasks ended per second, lately."""
     recent = [moment for moment in view.recent if now - WINDOW_S < moment <= now]
     if len(recent) < ENOUGH:
         return None

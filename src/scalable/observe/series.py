@@ -1,4 +1,4 @@
-"""How a run went over time, in a bounded number of points: workers, queue, rows, memory and money.
+"""The course of a run in a bounded number of points: workers, queue, rows, memory and money.
 
 ``Distribution`` keeps how long many things took, bounded as well.
 """
@@ -121,7 +121,7 @@ class Distribution:
         return next(self._at([max(1, ceil(share * self.count))]))
 
     def sample(self, most: int = EXACT) -> list[float]:
-        """At most so many values that stand for all of them, from small to large."""
+        """Return at most so many values that stand for all of them, from small to large."""
         size = min(most, self.count)
         return list(self._at([max(1, ceil((place + 0.5) * self.count / size)) for place in range(size)]))
 

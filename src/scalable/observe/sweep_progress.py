@@ -14,6 +14,7 @@ from typing import Any
 from scalable.observe.fields import count, listed, mapping, memory, number, text
 from scalable.observe.series import Distribution
 
+LEAST_CORES = 0.01  # a unit that only waits uses nearly nothing, but not nothing
 MOST_SIZES = 200  # enough for a line through them
 RECENT = 500  # units whose rows a sweep's rate is computed from
 
@@ -25,6 +26,9 @@ class UnitEnd:
     seconds: float | None = None
     """Of a first attempt that finished; a later one may have found what an earlier one left."""
     cpu_s: float | None = None
+    load_s: float = 0.0
+    """What of ``seconds`` went into loading its code."""
+    worker: str = ""
     peak: int | None = None
     short: set[str] = field(default_factory=set)
     """Kinds of workers on which it ran out of memory."""
@@ -40,6 +44,7 @@ class UnitEnd:
             self.short.add(text(record.get("tag")))
         if finished and count(record.get("attempt")) == 1:
             self.seconds, self.cpu_s = number(record.get("seconds")), number(record.get("cpu_s"))
+            self.load_s, self.worker = max(0.0, number(record.get("load_s")) or 0.0), text(record.get("worker"))
         if peak := memory(record.get("peak")):
             self.peak = max(peak, self.peak or 0)
 
@@ -82,8 +87,15 @@ class SweepProgress:
     """Names of what its start tells; that of an earlier version tells less."""
     trials: int = 0
     pilot: bool = False
+    job_s: float | None = None
+    """What a job of the whole sweep takes on average, as a pilot found it; known at the end."""
     took: Distribution = field(default_factory=Distribution)
-    """Seconds of units that computed what is costly in them and finished at the first attempt."""
+    """Seconds of units that computed what is costly in them and finished at the first attempt.
+
+    What the first unit on a worker took to load its code is not in them.
+    """
+    loads: dict[str, float] = field(default_factory=dict)
+    """What the first unit on a worker took to load its code, by worker."""
     timed_s: float = 0.0
     """Those among them whose CPU time is known, together, and that CPU time."""
     cpu_s: float = 0.0
@@ -103,18 +115,19 @@ class SweepProgress:
         return self.cpu_s / self.timed_s if self.timed_s > 0 else None
 
     def start(self, record: Mapping[str, Any]) -> None:
-        """Also again: a session may run a sweep several times, each for what is missing or for one asset."""
+        """Also again: a session may run a sweep several times, each for what is missing or for a part of it."""
         self.began = record["t"] if self.began is None else min(self.began, record["t"])
         self.rows = self.failed = self.units_done = 0
         self.status, self.reason, self.executed = "running", "", {}
         self.run, self.trials = text(record.get("run")), count(record.get("trials"))
-        self.pilot = record.get("pilot") is True
+        self.pilot, self.job_s = record.get("pilot") is True, None
         before = self.settings, self.base, self.code
         self.settings, self.base = (listing(mapping(record.get(name))) for name in ("settings", "base"))
         self.reads, self.code = [text(name) for name in listed(record.get("reads"))], text(record.get("code"))
         self.data, self.recorded = text(record.get("data")), frozenset(record)
         if before != (self.settings, self.base, self.code):  # what was measured is of other work
             self.took, self.timed_s, self.cpu_s, self.peak, self.short = Distribution(), 0.0, 0.0, None, set()
+            self.loads = {}
         self.factor, self.tag = text(record.get("factor")), text(record.get("tag"))
         self.expected, self.there, self.units = (count(record.get(name)) for name in ("expected", "there", "units"))
         self.stages = dict(mapping(record.get("stages")))
@@ -134,7 +147,9 @@ class SweepProgress:
         if end.size is not None and end.peak and record.get("fresh") is True and not failed:
             self.sizes.append((*end.size, end.peak))
         if end.seconds is not None and end.seconds > 0 and record.get("fresh") is True and not failed:
-            self.took.add(end.seconds)
+            load_s = min(end.load_s, end.seconds) if end.worker not in self.loads else 0.0
+            self.loads.setdefault(end.worker, load_s)
+            self.took.add(end.seconds - load_s)
             if end.cpu_s is not None and end.cpu_s >= 0:
                 self.timed_s += end.seconds
                 self.cpu_s += end.cpu_s
@@ -142,6 +157,7 @@ class SweepProgress:
     def end(self, record: Mapping[str, Any]) -> None:
         self.status, self.reason = text(record.get("status")), text(record.get("reason"))
         self.executed = dict(mapping(record.get("executed")))
+        self.job_s = number(record.get("job_s"))
 
     def to_dict(self) -> dict[str, Any]:
         names = ("factor", "tag", "expected", "there", "rows", "failed", "units", "units_done", "stages", "executed")
@@ -170,15 +186,33 @@ MOST_CELLS = 100_000  # a journal that tells of more is not one of ours
 UNTOLD = "its journal does not tell the grid: the sweep is too large to be drawn, or was run by an earlier version"
 
 
-class Grid:
+@dataclass(frozen=True, slots=True)
+class JobOrigin:
+    """The sweep of a job, its ``sweep-started`` record, and the positions of the job's rows where they are known."""
+
+    sweep: str
+    begun: Mapping[str, Any]
+    axes: Mapping[str, Sequence[str]] | None
+    cells: str = ""
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        return labelled(self.axes, self.cells)
+
+
+class GridProgress:
     """The rows of one sweep."""
 
     def __init__(self, record: Mapping[str, Any]) -> None:
+        self.begun = record
         self.sweep, self.factor = text(record.get("sweep")), text(record.get("factor"))
         given = mapping(record.get("axes"))
-        axes = {name: [text(label) for label in listed(given.get(name))] for name in AXES}
+        axes = {name: [text(label) for label in listed(labels)] for name, labels in given.items()}
         size = prod(len(axis) for axis in axes.values())
-        self.axes = axes if 0 < size <= MOST_CELLS else None
+        self.axes = axes if axes and 0 < size <= MOST_CELLS else None
+        names = [*axes][1:]
+        self.average = [name for name in map(text, listed(record.get("average", names[-1:]))) if name in names]
+        """Axes that are averaged, the last ones; an older journal does not say which."""
         meant = text(record.get("cells"))
         self.cells = bytearray([NO_PART if meant else WAITS]) * (size if self.axes else 0)
         self.ended = False
@@ -197,7 +231,13 @@ class Grid:
 
     def to_dict(self, *, over: bool = False) -> dict[str, Any]:
         letters = self.letters(over=over).decode("ascii")
-        facts = {"sweep": self.sweep, "factor": self.factor, "axes": self.axes, "cells": letters}
+        facts = {
+            "sweep": self.sweep,
+            "factor": self.factor,
+            "axes": self.axes,
+            "average": self.average,
+            "cells": letters,
+        }
         return facts if self.axes else {**facts, "why": UNTOLD}
 
 
@@ -205,12 +245,12 @@ class Grids:
     """The grids of a run's sweeps. A sweep that is run twice in a session has the latest one's."""
 
     def __init__(self) -> None:
-        self.by_sweep: dict[str, Grid] = {}
+        self.by_sweep: dict[str, GridProgress] = {}
         self.units: dict[str, tuple[str, str]] = {}
         """Sweep and rows of units that have not ended, by name."""
 
     def start_sweep(self, record: Mapping[str, Any]) -> None:
-        self.by_sweep[text(record.get("sweep"))] = Grid(record)
+        self.by_sweep[text(record.get("sweep"))] = GridProgress(record)
 
     def take_units(self, record: Mapping[str, Any]) -> None:
         sweep, units = text(record.get("sweep")), mapping(record.get("unit_cells"))
@@ -237,15 +277,18 @@ class Grids:
     def axes_of(self, sweep: str) -> dict[str, list[str]] | None:
         return self.by_sweep[sweep].axes if sweep in self.by_sweep else None
 
+    def origin(self, record: Mapping[str, Any], cells: str = "") -> JobOrigin:
+        """Return where the job of a record comes from, which has these rows of the grid as it is now."""
+        sweep = text(record.get("sweep"))
+        grid = self.by_sweep.get(sweep)
+        return JobOrigin(sweep, grid.begun if grid else {}, grid.axes if grid else None, cells)
+
     def end_sweep(self, record: Mapping[str, Any]) -> None:
         if (grid := self.by_sweep.get(text(record.get("sweep")))) is not None:
             grid.ended = True
 
     def to_list(self, *, over: bool = False) -> list[dict[str, Any]]:
         return [grid.to_dict(over=over) for grid in self.by_sweep.values()]
-
-
-AXES = ("variant", "asset", "fold", "cost_bps")  # in this order; the position of the last one changes fastest
 
 
 def spans(positions: Iterable[int]) -> str:

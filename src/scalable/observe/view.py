@@ -12,13 +12,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from scalable.catalogue import TRAINING_SET
+from scalable.axes import task_of
+from scalable.findings import Finding
+from scalable.observe import sweep_progress
 from scalable.observe.bills import Bill
-from scalable.observe.costs import Ledger
+from scalable.observe.costs import CostLedger
+from scalable.observe.fan_out import FanOut
 from scalable.observe.fields import UNTAGGED, count, mapping, memory, money, month, number, tag_of, text
-from scalable.observe.fleet import Fleet
+from scalable.observe.fleet import WorkerHistory
+from scalable.observe.hours import HoursUsed
 from scalable.observe.series import Distribution, Series
 from scalable.observe.sweep_progress import Grids, SweepProgress, UnitEnd
+from scalable.plugins import TRAINING_SET
 from scalable.quantities import Money
 from scalable.wording import plural
 
@@ -27,11 +32,34 @@ FINISHED, FAILED, ENDED = "finished", "failed", "ended"
 RUNNING, WAITING = "running", "waiting"  # where a job is that has not ended, as far as the journal tells
 ABOUT_ALL = frozenset({"pause", "resume"})  # what operators do that concerns every job
 GUARDED = re.compile(r"-[0-9a-f]{8}$")  # what a guarded function's name gets to be the name of its runner's work
+FINDING = ("code", "text", "remedy", "severity", "about")  # what a record says of a finding
 MOST_EVENTS = 1000  # of one job; one that was tried more often has the same to tell again
 MOST_JOBS = 100_000  # whose states are kept
 MOST_LISTED = 500  # of decisions, alerts, incidents, findings; the counts go on
 ALERT = ("t", "alert", "text", "run", "state", "severity", "remedy", "labels")
 RECENT = 500  # ends of tasks that a rate is computed from
+
+
+@dataclass(slots=True)
+class TimedFinding:
+    """A finding of a run as it was made last: since when, how often, and whether it was withdrawn."""
+
+    finding: Finding
+    first: float
+    last: float
+    times: int = 1
+    over: bool = False
+
+    def again(self, finding: Finding, moment: float) -> None:
+        """Count the finding once more; the latest text is kept, in whatever order they come."""
+        self.times += 1
+        self.first = min(self.first, moment)
+        if moment >= self.last:
+            self.finding, self.last = finding, moment
+
+    def to_dict(self) -> dict[str, Any]:
+        about = {"about": self.finding.path, "times": self.times, "over": self.over}
+        return {"t": self.first, "last": self.last, **self.finding.to_record("finding"), **about}
 
 
 @dataclass(slots=True)
@@ -41,6 +69,8 @@ class TagTasks:
     finished: int = 0
     failed: int = 0
     stopped: int = 0
+    recalled: int = 0
+    """Of those that finished: how many were in the cache."""
     seconds: Distribution = field(default_factory=Distribution)
     retries: Counter[str] = field(default_factory=Counter)
     """By cause."""
@@ -55,6 +85,10 @@ class RunView:
     job: str = ""
     """The job whose records are kept in ``events``; of the others only what they amount to is."""
     events: list[Mapping[str, Any]] = field(default_factory=list)
+    traced: frozenset[str] = frozenset()
+    """Jobs whose origins are kept."""
+    origins: dict[str, sweep_progress.JobOrigin] = field(default_factory=dict)
+    """The sweep that each of those belongs to, with its start, and the job's rows; of other jobs a journal has none."""
     jobs: dict[str, str] = field(default_factory=dict)
     """Where each job is: running, waiting, or how it ended."""
     started: Mapping[str, Any] = field(default_factory=dict)
@@ -65,7 +99,7 @@ class RunView:
     first: float | None = None
     last: float | None = None
     records: int = 0
-    fleet: Fleet = field(default_factory=Fleet)
+    fleet: WorkerHistory = field(default_factory=WorkerHistory)
     work: defaultdict[str, TagTasks] = field(default_factory=lambda: defaultdict(TagTasks))
     work_began: float | None = None
     work_ended: float | None = None
@@ -95,22 +129,36 @@ class RunView:
     """All of them, also those that are not listed, and their ends."""
     firing: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Alerts that have begun and are not over, by what they are about."""
-    findings: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    """By code and what each is about, with the latest text; ``over`` once it was withdrawn."""
+    findings: dict[tuple[str, str], TimedFinding] = field(default_factory=dict)
+    """By code and what each is about."""
     withdrawn: dict[tuple[str, str], float] = field(default_factory=dict)
     spent: Money | None = None
     per_hour: Money | None = None
     spent_by_month: dict[str, Money] = field(default_factory=dict)
-    costs: Ledger = field(default_factory=Ledger)
+    costs: CostLedger = field(default_factory=CostLedger)
     """What the bill is made of."""
+    hours: HoursUsed = field(default_factory=HoursUsed)
+    """What was used of an allocation."""
     gauge: Mapping[str, Any] = field(default_factory=dict)
+    watched_from: float | None = None
+    """When the session first looked at its workers: from then on it takes work."""
     recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
     """When the latest tasks ended."""
     running: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Worker and tag of attempts that are under way, by run."""
+    given: dict[str, float] = field(default_factory=dict)
+    """When attempts under way were given to their workers, by run."""
+    handing: Distribution = field(default_factory=Distribution)
+    """What attempts took beside their own work, seen from the driver; without the first of each worker."""
     run_tags: dict[str, str] = field(default_factory=dict)
     run_peaks: dict[str, int] = field(default_factory=dict)
     """Highest peaks of runs by their names, however often each was run."""
+    run_seconds: dict[str, Distribution] = field(default_factory=dict)
+    """How long the jobs of each task took that finished."""
+    fan_outs: dict[str, FanOut] = field(default_factory=dict)
+    """The latest run of each task over axes."""
+    recalled: set[str] = field(default_factory=set)
+    """Jobs whose results were in the cache."""
     progress: dict[str, dict[str, Any]] = field(default_factory=dict)
     """How far attempts under way have said to be, by run."""
     sweeps: dict[str, SweepProgress] = field(default_factory=dict)
@@ -126,8 +174,9 @@ class RunView:
     """What ``bill`` answered last and to which question: it takes every unit of the run."""
 
     @classmethod
-    def of(cls, records: Iterable[Mapping[str, Any]], job: str = "") -> RunView:
-        view = cls(job)
+    def of(cls, records: Iterable[Mapping[str, Any]], job: str = "", traced: Iterable[str] = ()) -> RunView:
+        """Fold records; those of ``job`` are kept in ``events``, where the ``traced`` jobs come from in ``origins``."""
+        view = cls(job, traced=frozenset(traced))
         for record in records:
             view.take(record)
         return view
@@ -170,6 +219,11 @@ class RunView:
         return sum((work.retries for work in list(self.work.values())), Counter[str]())
 
     @property
+    def incident_count(self) -> int:
+        """How many incidents there are: those with a file of their own, which ``scalable incidents`` lists."""
+        return len(self.incident_kinds)
+
+    @property
     def incidents_forgotten(self) -> bool:
         """Whether there were more losses or incidents than are kept one by one."""
         return self.losses.total() > len(self.incidents) or max(self.recorded, default=0) > len(self.recorded)
@@ -209,6 +263,7 @@ class RunView:
     def take_gauge(self, record: Mapping[str, Any]) -> None:
         if record["t"] >= self.gauge.get("t", record["t"]):
             self.gauge = dict(record)
+        self.watched_from = min(record["t"], self.watched_from or record["t"])
         self.series.take_gauge(record)
         self.pay(record["t"], money(record.get("cost")))
 
@@ -278,6 +333,7 @@ class RunView:
         self.place(run, RUNNING)
         self.run_tags[run] = tag_of(record)
         self.running[run] = (text(record.get("worker")), tag_of(record))
+        self.given[run] = record["t"]
 
     def take_attempt_end(self, record: Mapping[str, Any]) -> None:
         run, outcome = text(record.get("run")), text(record.get("outcome"))
@@ -287,16 +343,25 @@ class RunView:
         self.progress.pop(run, None)
         tag = tag_of(record) if record.get("tag") else self.run_tags.get(run, UNTAGGED)
         work = self.work[tag]
-        took = number(record.get("seconds"))
+        took, computed = number(record.get("seconds")), outcome == FINISHED and record.get("recalled") is not True
+        given = self.given.pop(run, None)
+        if outcome == FINISHED and not computed:
+            work.recalled += 1
+            if len(self.recalled) < MOST_JOBS:
+                self.recalled.add(run)
         if took is not None and took >= 0:
             end = record["t"]
-            self.spend(work, end - took, end, text(record.get("worker")), outcome == FINISHED)
+            if given is not None and outcome == FINISHED and text(record.get("worker")) in self.fleet.worked_from:
+                self.handing.add(max(0.0, end - given - took))
+            self.spend(work, end - took, end, text(record.get("worker")), computed)
         peak = memory(record.get("peak"))
         self.raise_peak(work, peak, run)
         self.fleet.use_memory(text(record.get("worker")), tag_of(record), peak, run)
-        name = run.partition("#")[0]
+        name = task_of(run)
         if peak is not None and (name in self.run_peaks or len(self.run_peaks) < MOST_LISTED):
             self.run_peaks[name] = max(peak, self.run_peaks.get(name, 0))
+        if computed and took and (name in self.run_seconds or len(self.run_seconds) < MOST_LISTED):
+            self.run_seconds.setdefault(name, Distribution()).add(took)
         if self.sweeps and (run in self.unit_ends or len(self.unit_ends) < MOST_LISTED):
             self.unit_ends.setdefault(run, UnitEnd()).take(
                 record, finished=outcome == FINISHED, short=outcome == OUT_OF_MEMORY
@@ -335,6 +400,10 @@ class RunView:
         if record.get("event") == TRAINING_SET and all(size) and self.sweeps and len(self.unit_ends) < MOST_LISTED:
             self.unit_ends.setdefault(run, UnitEnd()).take_size(*size)
 
+    def take_fan_out(self, record: Mapping[str, Any]) -> None:
+        if (fan_out := FanOut.of(record)) is not None and len(self.fan_outs) < MOST_LISTED:
+            self.fan_outs[fan_out.task] = fan_out
+
     def take_retry(self, record: Mapping[str, Any]) -> None:
         cause, tag = text(record.get("cause")) or "unknown", tag_of(record)
         self.work[tag].retries[cause] += 1
@@ -361,8 +430,15 @@ class RunView:
         self.sweep(record).start(record)
         self.grids.start_sweep(record)
 
+    def take_units(self, record: Mapping[str, Any]) -> None:
+        self.grids.take_units(record)
+        cells = mapping(record.get("unit_cells"))
+        self.origins |= {job: self.grids.origin(record, text(cells[job])) for job in self.traced if job in cells}
+
     def take_rows(self, record: Mapping[str, Any]) -> None:
         run = text(record.get("run"))
+        if run in self.traced:  # the grid of its sweep may be too large for ``sweep-units``
+            self.origins.setdefault(run, self.grids.origin(record))
         self.sweep(record).take_rows(record, self.unit_ends.pop(run, None))
         self.grids.take_rows(record)
         self.costs.take_rows(record, self.grids.axes_of(text(record.get("sweep"))))
@@ -370,7 +446,8 @@ class RunView:
         self.aside += record.get("aside") is True
         if failed := count(record.get("failed")):
             self.fail_rows(record, run, failed)
-        self.run_peaks.pop(run.partition("#")[0], None)  # of the sweep, not of a task that is run by its name
+        for measured in (self.run_peaks, self.run_seconds):
+            measured.pop(task_of(run), None)  # of the sweep, not of a task that is run by its name
 
     def take_sweep_end(self, record: Mapping[str, Any]) -> None:
         self.sweep(record).end(record)
@@ -394,15 +471,11 @@ class RunView:
 
     def take_finding(self, record: Mapping[str, Any]) -> None:
         key, moment = finding_key(record), record["t"]
-        texts = {name: text(record.get(name)) for name in ("text", "remedy", "severity", "about")}
+        finding = Finding.from_record({name: text(record.get(name)) for name in FINDING})
         if key in self.findings:
-            known = self.findings[key]
-            known["times"] += 1
-            known["t"] = min(known["t"], moment)
-            if moment >= known["last"]:
-                known |= {**texts, "last": moment}
+            self.findings[key].again(finding, moment)
         elif len(self.findings) < MOST_LISTED:
-            self.findings[key] = {"t": moment, "last": moment, "code": key[0], **texts, "times": 1, "over": False}
+            self.findings[key] = TimedFinding(finding, moment, moment)
         self.withdraw(key)
 
     def take_finding_over(self, record: Mapping[str, Any]) -> None:
@@ -413,7 +486,7 @@ class RunView:
 
     def withdraw(self, key: tuple[str, str]) -> None:
         if key in self.findings and key in self.withdrawn:
-            self.findings[key]["over"] = self.withdrawn[key] >= self.findings[key]["last"]
+            self.findings[key].over = self.withdrawn[key] >= self.findings[key].last
 
     def place(self, job: str, state: str) -> None:
         if job and (job in self.jobs or len(self.jobs) < MOST_JOBS or job == self.job):
@@ -502,6 +575,7 @@ TAKERS: dict[str, Callable[[RunView, Mapping[str, Any]], None]] = {
     "attempt-started": RunView.take_attempt,
     "attempt-ended": RunView.take_attempt_end,
     "note": RunView.take_note,
+    "fan-out": RunView.take_fan_out,
     "run-ended": RunView.take_run_end,
     "progress": RunView.take_progress,
     "retry": RunView.take_retry,
@@ -509,12 +583,14 @@ TAKERS: dict[str, Callable[[RunView, Mapping[str, Any]], None]] = {
     "alert": RunView.take_alert,
     "operator": RunView.take_operator,
     "sweep-started": RunView.take_sweep_start,
-    "sweep-units": lambda view, record: view.grids.take_units(record),
+    "sweep-units": RunView.take_units,
     "rows": RunView.take_rows,
     "sweep-ended": RunView.take_sweep_end,
     "tariff": lambda view, record: view.costs.take_tariff(record),
     "machine": lambda view, record: view.costs.take_machine(record),
     "placed": lambda view, record: view.costs.place(record),
+    "allocation": lambda view, record: view.hours.begin(record),
+    "hours": lambda view, record: view.hours.take(record),
     "finding": RunView.take_finding,
     "finding-over": RunView.take_finding_over,
 }

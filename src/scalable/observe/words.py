@@ -7,10 +7,13 @@ from datetime import UTC, datetime
 from math import floor, log10
 from typing import Any
 
+from scalable.machine_hours import CORE_HOURS, NODE_HOURS, UNITS, hours_text
 from scalable.observe.fields import money, number
 from scalable.quantities import Duration, Memory
 
+TIGHT = 0.8  # above this part of its limit a peak is worth a colour
 UNKNOWN = "–"
+NOT_MEASURED = "not measured"  # a metric that is None in a finished row
 SMALLEST = 0.0001  # of a currency; less is shown as less than this
 BESIDE = {
     "tail": "after the last work on a machine",
@@ -35,7 +38,7 @@ def step(run: Mapping[str, Any]) -> str:
 
 
 def step_number(run: Mapping[str, Any]) -> str:
-    """``22/30``, or nothing if the run says no number."""
+    """Return ``22/30``, or nothing if the run says no number."""
     done, of = number(run.get("step")), number(run.get("of"))
     return f"{done:g}{f'/{of:g}' if of is not None else ''}" if done is not None else ""
 
@@ -58,7 +61,7 @@ def paid(amount: object) -> str:
 
 
 def fine(amount: float, currency: str) -> str:
-    """Money as it is worth telling: a row may cost a hundredth of a cent."""
+    """Return money as it is worth telling: a row may cost a hundredth of a cent."""
     if not amount or amount >= 1:
         return f"{currency} {amount:.2f}"
     return f"{currency} {amount:.4f}" if amount >= SMALLEST else f"< {currency} {SMALLEST}"
@@ -90,10 +93,31 @@ def measured(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def metric_text(value: float | None) -> str:
+    """Return a metric of a finished row, or a mean over such rows, for people."""
+    return NOT_MEASURED if value is None else measured(value)
+
+
 def decimals(size: float) -> int:
-    """So many that a number of this size has two or three digits that say something."""
+    """Return how many decimals give a number of this size two or three digits that say something."""
     return min(9, max(0, 1 - floor(log10(size)) + 1)) if size else 0
 
 
 def probability(p: float) -> str:
     return "< 0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
+def hours_line(hours: Mapping[str, Any], *, over: bool) -> str:
+    """Return ``12.5 core-hours, 1.25 gpu-hours; 8 core-hours an hour; 487.5 of 500 core-hours left``.
+
+    Node-hours are told where they are budgeted: other jobs may share the nodes.
+    """
+    budget, left = hours["budget"], hours["left"]
+    unit = budget["unit"] if budget else CORE_HOURS
+    units = [each for each in UNITS if hours["used"][each] and (each != NODE_HOURS or each == unit)]
+    parts = [", ".join(f"{hours_text(hours['used'][each])} {each}" for each in units) or f"0 {unit}"]
+    if not over and hours["per_hour"][unit]:
+        parts.append(f"{hours_text(hours['per_hour'][unit])} {unit} an hour")
+    if budget:
+        parts.append(f"{hours_text(left['amount'])} of {hours_text(budget['amount'])} {unit} left")
+    return "; ".join(parts)

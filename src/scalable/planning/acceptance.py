@@ -13,7 +13,7 @@ from scalable.planning.history import History
 from scalable.planning.loads import loads_of, planned_sweeps, sweep_load
 from scalable.planning.plan import Plan, plan_sweep
 from scalable.planning.scenarios import margin_table, months
-from scalable.planning.site import Site
+from scalable.planning.site import PlannedSweep, Site
 from scalable.quantities import Duration, percent
 from scalable.wording import plural
 
@@ -82,7 +82,7 @@ def normal_factor(site: Site, plans: list[Plan]) -> list[Criterion]:
 
 
 def heavy_factor(site: Site, plans: list[Plan], history: History) -> list[Criterion]:
-    """With one worker per asset, as the sizing foresees, on the nodes the profile asks for."""
+    """Judge a heavy factor with one worker per asset, as the sizing foresees, on the nodes the profile asks for."""
     criteria = []
     for plan in plans:
         load = sweep_load(site, plan.sweep, history)
@@ -112,7 +112,7 @@ def ram_everywhere(site: Site, history: History) -> list[Criterion]:
 
 
 def overlap(site: Site, history: History) -> list[Criterion]:
-    """Sweeps and other workloads together: the pool holds them and nobody waits for a place once nodes are up."""
+    """Judge sweeps and other workloads together: the pool holds them and nobody waits once nodes are up."""
     mixed = [n for n, s in site.manifest.scenarios.items() if s.sweeps and s.workloads]
     if not mixed:
         return []
@@ -128,7 +128,7 @@ def overlap(site: Site, history: History) -> list[Criterion]:
         except PlanningError:
             late.append(name)
             continue
-        ready = max(site.pools[sweep.pool].provision.seconds + sweep.startup_s for sweep in planned)
+        ready = max(starts_after_s(site, sweep) for sweep in planned)
         over = rows[name].nodes_paid > max(site.pools[sweep.pool].most for sweep in planned)
         if over or not outcome.complete or max(span.started for span in outcome.sweeps.values()) > ready:
             late.append(name)
@@ -136,6 +136,12 @@ def overlap(site: Site, history: History) -> list[Criterion]:
     figure = f"{widest} takes {rows[widest].nodes_paid} of {plural(site.pools[pool].most, 'node')}"
     figure += f"; waits for a place: {', '.join(late)}" if late else ", all start as soon as nodes are up"
     return [Criterion("sweeps and other workloads together", verdict(not late), figure)]
+
+
+def starts_after_s(site: Site, sweep: PlannedSweep) -> float:
+    """Return when the first job of a sweep starts whose workers need not wait for room."""
+    node_s = site.pools[sweep.pool].provision.seconds if sweep.node_s is None else sweep.node_s
+    return sweep.times.ask_s + node_s + sweep.times.join_s
 
 
 def month_cost(site: Site, history: History) -> list[Criterion]:
@@ -147,7 +153,7 @@ def month_cost(site: Site, history: History) -> list[Criterion]:
         dearest = max(months(site, history), key=lambda month: month.bill.amount)
     except PlanningError as error:
         return [Criterion(name, Result.FAIL, str(error))]
-    figure = f"{dearest.name}: {dearest.total} projected, {dearest.bill} with idle time at list price"
+    figure = f"{dearest.name}: {dearest.total} projected, {dearest.bill} with start and idle time at list price"
     return [Criterion(name, verdict(not dearest.over), figure)]
 
 

@@ -9,29 +9,51 @@ from typing import Any
 from scalable.errors import PlanningError
 from scalable.planning.front import Choice
 from scalable.planning.history import History
+from scalable.planning.hours import allocation_left, over_allocation, simulated_hours
 from scalable.planning.loads import sweep_load
-from scalable.planning.plan import Plan, budget_left, plan_sweep
+from scalable.planning.plan import Plan, SessionFigures, budget_left, plan_sweep
 from scalable.planning.resources import CostEstimate, Origin, ScalePlan
-from scalable.planning.simulation import Outcome
-from scalable.planning.site import Site
+from scalable.planning.simulation import SimulationOutcome
+from scalable.planning.site import PlannedSweep, Site
 from scalable.quantities import HOURS_PER_MONTH, Money
 
 
 @dataclass(frozen=True, slots=True)
-class Campaign:
-    """All sweeps of a manifest run one after the other and side by side, as admission allows."""
+class InTurn:
+    """All sweeps one after the other, each in a session of its own, as a ``scalable run`` for each does it.
+
+    Every session takes its time to start and to close, but finds nodes that have not gone yet.
+    """
+
+    ready_s: float
+    wall_s: float
+    over_s: float
+    """When the last node is gone."""
+    node_hours: float
+    nodes_peak: int
+    cost: Money | None
+
+    @property
+    def total_s(self) -> float:
+        """From the start of the first session to the last row."""
+        return self.ready_s + self.wall_s
+
+    def to_dict(self) -> dict[str, Any]:
+        seconds = {name: round(getattr(self, name), 3) for name in ("ready_s", "wall_s", "total_s", "over_s")}
+        nodes = {"node_hours": self.node_hours, "nodes_peak": self.nodes_peak}
+        return {**seconds, **nodes, "cost": self.cost.to_dict() if self.cost else None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Campaign(SessionFigures):
+    """All sweeps of a manifest in one session, one after the other and side by side, as admission allows."""
 
     plans: tuple[Plan, ...]
-    wall_s: float
-    cost: Money | None
-    nodes_peak: int
     notes: tuple[str, ...]
-    budget_left: Money | None
-    over_budget: bool
-    pinned: str = ""
-    """The run whose plan this is again after a rollback."""
     origin: Origin | None = None
     """Where it may be used; nothing for a plan that no session made. Not part of ``to_dict``."""
+    in_turn: InTurn | None = None
+    """The same sweeps in sessions of their own; nothing for a single one."""
 
     @property
     def scale_plan(self) -> ScalePlan:
@@ -69,10 +91,17 @@ class Campaign:
             "units": self.units,
             "workers_by_tag": self.workers_by_tag,
             "nodes_peak": self.nodes_peak,
+            "ready_s": round(self.ready_s, 3),
             "wall_s": round(self.wall_s, 3),
+            "total_s": round(self.total_s, 3),
+            "over_s": round(self.over_s, 3),
+            "node_hours": self.node_hours,
+            "in_turn": self.in_turn.to_dict() if self.in_turn else None,
             "cost": self.cost.to_dict() if self.cost else None,
             "notes": list(self.notes),
             "over_budget": self.over_budget,
+            "hours": self.hours.to_dict(),
+            "allocation_left": self.allocation_left.to_dict() if self.allocation_left else None,
             "pinned": self.pinned,
             "plans": [plan.to_dict() for plan in self.plans],
         }
@@ -89,6 +118,8 @@ def plan_all(site: Site, choice: Choice | None = None, history: History | None =
         raise PlanningError(f"the sweeps would not all finish together: {outcome.unfinished}")
     cost = together(site, plans, outcome)
     left = budget_left(site, history)
+    used, allowed = simulated_hours(site, site.homes(), outcome), allocation_left(site.manifest, history)
+    over = left is not None and cost is not None and cost > left
     return Campaign(
         plans=tuple(plans),
         wall_s=outcome.wall_s,
@@ -96,9 +127,28 @@ def plan_all(site: Site, choice: Choice | None = None, history: History | None =
         nodes_peak=outcome.peak_nodes + sum(site.pools[pool].least for pool in stage.pools),
         notes=((site.pin.note,) if site.pin is not None else ()) + tuple(stated_notes(site, plans, history)),
         budget_left=left,
-        over_budget=left is not None and cost is not None and cost > left,
+        over_budget=over or over_allocation(used, allowed),
+        hours=used,
+        allocation_left=allowed,
         pinned=site.pin.run if site.pin is not None else "",
+        ready_s=outcome.started,
+        over_s=outcome.over,
+        node_hours=paid_hours(outcome),
+        in_turn=in_turn(site, plans, planned, choice.seed) if len(plans) > 1 else None,
     )
+
+
+def in_turn(site: Site, plans: Sequence[Plan], planned: Sequence[PlannedSweep], seed: int) -> InTurn:
+    """Simulate a session for each sweep, one after the other, on the same pools."""
+    first, *later = (site.stage([sweep], plan=plan.scale_plan) for sweep, plan in zip(planned, plans, strict=True))
+    outcome = first.simulate(seed, later=later)
+    nodes = outcome.peak_nodes + sum(site.pools[pool].least for pool in {plan.pool for plan in plans})
+    cost = together(site, plans, outcome)
+    return InTurn(outcome.started, outcome.wall_s, outcome.over, paid_hours(outcome), nodes, cost)
+
+
+def paid_hours(outcome: SimulationOutcome) -> float:
+    return round(sum(outcome.node_hours().values()), 6)
 
 
 def scale_plan(plans: Sequence[Plan]) -> ScalePlan:
@@ -110,8 +160,8 @@ def scale_plan(plans: Sequence[Plan]) -> ScalePlan:
     return ScalePlan(workers, sizes, frozenset(plan.profile for plan in plans if plan.roomy))
 
 
-def together(site: Site, plans: Sequence[Plan], outcome: Outcome) -> Money | None:
-    """What all sweeps cost: nodes as they are shared; where workers are charged, the sum of what each sweep's cost."""
+def together(site: Site, plans: Sequence[Plan], outcome: SimulationOutcome) -> Money | None:
+    """Return what all sweeps cost: nodes as they are shared; where workers are charged, the sum over the sweeps."""
     prices = {plan.pool: price for plan in plans if (price := site.price(plan.pool)) is not None}
     costs = [plan.cost for plan in plans if plan.cost is not None and plan.pool not in prices]
     if prices:

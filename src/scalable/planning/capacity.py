@@ -1,4 +1,4 @@
-"""What clouds hire out: the sizes of a Fargate task and the types of machines, and which of them a worker needs.
+"""Sizes that clouds hire out: Fargate tasks and types of machines, and which of them a worker needs.
 
 A worker gets the smallest that holds it; where that is more than it asked for, the reason is said.
 """
@@ -74,7 +74,7 @@ class MachineType:
 
 
 def fargate_size(cpus: float, memory: Memory | None, least_units: int = 0, least_mib: int = 0) -> TaskSize:
-    """The smallest task that has as much; memory may need more vCPUs than were asked for, and the other way round."""
+    """Return the smallest task that has as much; memory may need more vCPUs than were asked for, or vCPUs memory."""
     units = max(round(cpus * UNITS), least_units)
     mib = max(ceil(memory.bytes / MIB) if memory else 0, least_mib)
     for size, amounts in FARGATE.items():
@@ -124,7 +124,7 @@ def fits(machine: MachineType, cpus: float, memory: Memory | None) -> bool:
 
 
 def smallest_machines(cloud: str, cpus: float, memory: Memory | None) -> list[MachineType]:
-    """Those of every family that hold a worker with nothing to spare; which is cheapest depends on the region."""
+    """Return the smallest of every family that hold a worker; which is cheapest depends on the region."""
     best: dict[str, MachineType] = {}
     for machine in machine_types(cloud):
         if fits(machine, cpus, memory) and (machine.family not in best or machine.cpus < best[machine.family].cpus):

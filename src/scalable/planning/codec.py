@@ -32,6 +32,7 @@ NAMES: Mapping[Any, Mapping[str, type]] = {
         "sweep-submitted": events.SweepSubmitted,
         "sweep-cancelled": events.SweepCancelled,
         "worker-joined": events.WorkerJoined,
+        "worker-ends": events.WorkerEnds,
         "worker-lost": events.WorkerLost,
         "worker-leaving": events.WorkerLeaving,
         "workers-refused": events.WorkersRefused,
@@ -43,6 +44,7 @@ NAMES: Mapping[Any, Mapping[str, type]] = {
         "row-persisted": events.RowPersisted,
         "cpu-seen": events.CpuSeen,
         "spend-changed": events.SpendChanged,
+        "hours-changed": events.HoursChanged,
         "outside-work": events.OutsideWork,
         "bounds-set": events.BoundsSet,
         "paused": events.Paused,
@@ -171,12 +173,12 @@ def fields_encoder(kind: type) -> Form:
     ]
 
     def encode(record: Any) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        encoded: dict[str, Any] = {}
         for name, form, default in plan:
             value = getattr(record, name)
             if default is MISSING or value != default or not left_out(default):
-                found[name] = value if form is None else form(value)
-        return found
+                encoded[name] = value if form is None else form(value)
+        return encoded
 
     return encode
 

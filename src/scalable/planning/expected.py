@@ -1,4 +1,4 @@
-"""How long a unit of a sweep takes and with how many cores: measured where that was done, else written, else assumed.
+"""The time and cores of a unit of a sweep: measured where that was done, else written, else assumed.
 
 The rule. Units are alike that have the same factor, workload, settings and locked base; of those, the ones measured
 closest to here count: with the same provider, the same CPUs of a worker, and trials as near as can be. A search of the
@@ -18,29 +18,28 @@ from math import log
 from statistics import linear_regression
 from typing import Any
 
-from scalable.catalogue import FACTORS, TRIALS, baseline, is_heavy, is_trading
 from scalable.findings import Finding
-from scalable.manifest.checks import OWN_KEYS
 from scalable.manifest.work import Sweep
-from scalable.observe.sweep_progress import listing
+from scalable.observe.sweep_progress import LEAST_CORES, listing
 from scalable.planning.history import Circumstances, History
-from scalable.planning.history import Measured as Units
-from scalable.planning.simulation.durations import Fixed, JobLength, Measured, from_minutes
+from scalable.planning.history import MeasuredUnits as Units
+from scalable.planning.simulation.durations import Fixed, JobLength, MeasuredDurations, from_minutes
+from scalable.plugins import installed
 from scalable.quantities import Cpu, Memory, Share
 from scalable.sweeps.grid import Grid
-from scalable.wording import plural
+from scalable.wording import command, plural
 
 ENOUGH_HISTORY = 5  # measured durations before they replace the manifest's
+USUAL_TRIALS = 30
 SEARCH_MINUTES = 3.5  # a search of 30 trials on 4 saturated cores
 HEAVY_MINUTES = 9.0  # 8-10 h for the 300 searches of a heavy factor on 5 workers
 SEARCH_CORES = 4.0
 OWN_MINUTES = 1.0  # of a workload nothing is known about; the plan says that it is a guess
-LEAST_CORES = 0.01  # a unit that only waits uses nearly nothing, but not nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What one unit takes."""
+    """The expected time and use of one unit."""
 
     length: JobLength
     """With all the cores it can use."""
@@ -52,13 +51,15 @@ class Expected:
     """That a unit gives, where this was measured."""
     warning: Finding | None = None
     measured: bool = False
+    load_s: float = 0.0
+    """What the first unit on a worker takes longer: its code is loaded then."""
 
 
 def expect(
     name: str, sweep: Sweep, grid: Grid, history: History, provider: str, limit: Cpu, worker: Cpu,
     base: Mapping[str, Any],
 ) -> Expected:  # fmt: skip
-    """``limit`` is what the profile allows, ``worker`` what a worker has here, ``base`` what is locked."""
+    """Return what to expect; ``limit`` is the profile's, ``worker`` what a worker has here, ``base`` what is locked."""
     alike = circumstances(sweep, base, history)
     if (units := closest(sweep, alike, grid, history, provider, worker)) is not None:
         return from_units(units, grid, provider, worker)
@@ -66,36 +67,32 @@ def expect(
     if len(plain) >= ENOUGH_HISTORY:
         mean = sum(plain) / len(plain)
         source = f"{minutes_or_seconds(mean)} a job (mean of {len(plain)} measured)"
-        return Expected(Measured(plain), limit.cores, source, measured=True)
+        return Expected(MeasuredDurations(plain), limit.cores, source, measured=True)
     if sweep.run_minutes is not None:
         length = from_minutes(sweep.run_minutes)
         spread = "" if isinstance(length, Fixed) else f", 95 % within {sweep.run_minutes.p95:g} min"
         return Expected(length, limit.cores, f"{sweep.run_minutes.p50:g} min a job{spread} (manifest; no history yet)")
     if is_shipped(sweep):
-        minutes = (
-            (HEAVY_MINUTES if is_heavy(sweep.factor, common(sweep, base)) else SEARCH_MINUTES)
-            * grid.trials
-            / TRIALS["deep"]
-        )
+        minutes = (HEAVY_MINUTES if is_heavy(sweep, base) else SEARCH_MINUTES) * grid.trials / USUAL_TRIALS
         usual = f"usual for {plural(grid.trials, 'trial')}; no history yet"
         source = f"{minutes:.3g} min a job on {SEARCH_CORES:g} CPU ({usual})"
         return Expected(Fixed(minutes * 60), SEARCH_CORES, source)
     source = f"{OWN_MINUTES:g} min a job (a guess: nothing is known yet)"
     guess = f"how long a job of {name} takes is not known: {OWN_MINUTES:g} min is a guess"
     warning = Finding.warning(
-        "guessed-time", f"sweeps.{name}", guess, f"scalable plan --sweep {name} --pilot  measures it"
+        "guessed-time", f"sweeps.{name}", guess, f"{command('plan', name, '--pilot')}  measures it"
     )
     return Expected(Fixed(OWN_MINUTES * 60), worker.cores, source, warning=warning)
 
 
 def closest(
-    sweep: Sweep, here: Circumstances, grid: Grid, history: History, provider: str, worker: Cpu
+    sweep: Sweep, wanted: Circumstances, grid: Grid, history: History, provider: str, worker: Cpu
 ) -> Units | None:
     """Return what was measured under the circumstances that are most like these."""
     alike = [
         units
         for units in history.units.get(sweep.factor, ())
-        if (units.run, units.settings, units.base) == (here.run, here.settings, here.base)
+        if (units.run, units.settings, units.base) == (wanted.run, wanted.settings, wanted.base)
         and (units.pilot or len(units.seconds) >= ENOUGH_HISTORY)
         and (units.trials == grid.trials or (is_shipped(sweep) and units.trials))
     ]
@@ -119,19 +116,31 @@ def from_units(units: Units, grid: Grid, provider: str, worker: Cpu) -> Expected
     if units.trials != grid.trials:
         how += f" with {units.trials} trials, scaled to {grid.trials}"
     source = f"{minutes_or_seconds(units.usual * times)} a job on {cores:.2g} CPU ({how})"
-    return Expected(Measured(seconds), cores, source, units.rows, measured=True)
+    return Expected(MeasuredDurations(seconds), cores, source, units.rows, measured=True, load_s=units.load_s)
 
 
 def is_shipped(sweep: Sweep) -> bool:
-    return sweep.run is None and sweep.factor in FACTORS
+    """Return whether all that a sweep varies is known to the plug-in whose stages it runs."""
+    plugin = sweep.plugin
+    return plugin is not None and sweep.run is None and all(name in plugin.factors for name in sweep.compare)
+
+
+def is_heavy(sweep: Sweep, base: Mapping[str, Any]) -> bool:
+    """Return whether a sweep needs the heavy profile, as the plug-in says of its factors.
+
+    Factors of a plug-in's name say so of functions of one's own, too, as far as they vary them.
+    """
+    if sweep.plugin is not None:
+        return sweep.plugin.is_heavy(sweep.compare, common(sweep, base))
+    return sweep.is_short and any(each.is_heavy(sweep.compare, sweep.settings) for each in installed().values())
 
 
 def common(sweep: Sweep, base: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that all rows of a sweep have: its settings, and what is locked if it is a trading workload.
+    """Return the values that all rows of a sweep have: its settings, and what is locked if a plug-in's stages read it.
 
-    What workloads of one's own read is known only to who imports them; factors of the catalogue say little of them.
+    What functions of one's own read is known only to who imports them.
     """
-    return {**(base if is_trading(sweep.run) else {}), **sweep.settings}
+    return {**(base if sweep.plugin is not None else {}), **sweep.settings}
 
 
 def circumstances(sweep: Sweep, base: Mapping[str, Any], history: History) -> Circumstances:
@@ -144,10 +153,11 @@ def circumstances(sweep: Sweep, base: Mapping[str, Any], history: History) -> Ci
 def base_of(sweep: Sweep, base: Mapping[str, Any], reads: Collection[str]) -> dict[str, Any]:
     """Return the locked values that matter to a sweep: its workload reads them and the sweep does not overrule them.
 
-    A locked baseline is what a trading workload does anyway.
+    A locked baseline is what a plug-in's workload does anyway.
     """
-    own = {sweep.factor, *sweep.settings, *OWN_KEYS}
-    usual = {name for name, value in base.items() if is_trading(sweep.run) and value == baseline(name)}
+    own = {*sweep.compare, *sweep.over, *sweep.average, *sweep.settings, *sweep.implied}
+    factors = sweep.plugin.factors if sweep.plugin is not None else {}
+    usual = {name for name, value in base.items() if name in factors and value == factors[name].variants[0]}
     return {name: value for name, value in base.items() if name in reads and name not in own | usual}
 
 
@@ -171,8 +181,8 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a run with this peak may start, with the numbers and what to change."""
+class MemoryCheck:
+    """The answer to whether a run with this peak may start, with the numbers and what to change."""
 
     ok: bool
     estimate: Estimate
@@ -213,15 +223,15 @@ def estimate_peak(samples: int, features: int, safety: float, sizes: Sequence[tu
 
 def preflight(
     estimate: Estimate, *, limit: Memory, node: Memory, share: Share, larger: str | None, forget: str = ""
-) -> Verdict:
-    """``larger`` names the next bigger profile that would do, ``forget`` what forgets a measured peak."""
+) -> MemoryCheck:
+    """Check the memory; ``larger`` names the next bigger profile that would do, ``forget`` what forgets a peak."""
     of_node = Memory(int(node.bytes * share))
     allowed = min(limit, of_node)
     if estimate.peak <= allowed:
-        return Verdict(True, estimate, allowed, f"peak {estimate.peak} within {allowed}")
+        return MemoryCheck(True, estimate, allowed, f"peak {estimate.peak} within {allowed}")
     bound = f"the profile's limit of {limit}" if limit <= of_node else f"{share} of the node's {node}"
     change = f"use the profile {larger}" if larger else "use fewer samples or features, or a larger node"
     message = f"memory check: a peak of {estimate.peak} ({estimate.source}) is over {bound}; {change}"
     if forget:
         message += f"; if that is no longer true: {forget}"
-    return Verdict(False, estimate, allowed, message)
+    return MemoryCheck(False, estimate, allowed, message)

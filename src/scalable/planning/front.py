@@ -12,10 +12,12 @@ from math import ceil, hypot
 from typing import Any, TypeVar
 
 from scalable.errors import PlanningError, UnknownNameError
+from scalable.manifest.targets import SlurmTarget
+from scalable.planning.hours import simulated_hours
 from scalable.planning.loads import SweepLoad
 from scalable.planning.placement import margin
 from scalable.planning.resources import ScalePlan
-from scalable.planning.simulation.outcome import Outcome
+from scalable.planning.simulation.outcome import SimulationOutcome
 from scalable.planning.site import Site
 from scalable.quantities import Duration, Money, percent
 from scalable.wording import plural
@@ -48,7 +50,7 @@ class Point:
 
     @property
     def price(self) -> float:
-        """What to weigh against time: money, or workers where nothing is paid."""
+        """The weight against time: money, or workers where nothing is paid."""
         return float(self.cost.amount) if self.cost is not None else float(self.workers)
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,14 +72,14 @@ class Front:
     points: tuple[Point, ...]
     """From few workers to many; none is both slower and dearer than another, but for a chosen one set by hand."""
     chosen: Point
-    outcome: Outcome
+    outcome: SimulationOutcome
     late: str
     """Why the deadline is not met, if it is not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a plan should favour. The seed is for durations that vary."""
+    """The preferences of a plan. The seed is for durations that vary."""
 
     objective: str = "balance"
     policy: str = "safe"
@@ -109,7 +111,7 @@ def find_front(site: Site, load: SweepLoad, choice: Choice, deadline_s: float | 
     elif deadline_s is not None:
         in_time = sorted(meeting(allowed, policy, deadline_s), key=lambda p: (p.price, p.workers))
         kept |= {point.workers: point for point in in_time[:NEAR_DEADLINE]}
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, SimulationOutcome] = {}
     points = []
     for point in kept.values():
         outcomes[point.workers] = outcome = run(site, load, point, choice.seed)
@@ -175,7 +177,7 @@ def most_workers(site: Site, load: SweepLoad) -> int:
 
 
 def worth_a_look(site: Site, load: SweepLoad, limit: int) -> list[int]:
-    """Worker counts that differ in something: the fewest for each number of rounds, and full nodes."""
+    """Return worker counts that differ in something: the fewest for each number of rounds, and full nodes."""
     turns = ceil(load.jobs / load.slots)
     most = site.pools[load.pool].most
     rounds = {ceil(turns / number) for number in range(1, 201)}
@@ -200,7 +202,7 @@ def foresee(site: Site, load: SweepLoad, workers: int, *, safe: bool) -> Point:
 
 
 def foresee_placed(site: Site, load: SweepLoad, workers: int, *, roomy: bool) -> Point:
-    """Rounds of equal runs on nodes whose CPUs are shared fairly."""
+    """Foresee rounds of equal runs on nodes whose CPUs are shared fairly."""
     pool, node = site.pools[load.pool], site.node(load.pool)
     placement = site.placement(load.profile, load.pool, load.profile.memory_peak, roomy=roomy)
     spread = min(load.profile.min_nodes, pool.most, workers)
@@ -209,14 +211,14 @@ def foresee_placed(site: Site, load: SweepLoad, workers: int, *, roomy: bool) ->
     slowed = max(1.0, ceil(workers / nodes) * load.slots * load.cores / room)
     wall = ceil(load.jobs / (workers * load.slots)) * load.job_s * slowed
     price = site.price(load.pool)
-    hours = (wall + site.tail_s(load.pool)) / 3600
+    hours = (wall + site.unused_s(load.pool)) / 3600
     cost = price * (nodes - pool.least) * hours if price is not None else charged(site, load, workers, wall)
     return with_margins(site, load, Point(workers, nodes, wall, cost, 0.0, 0.0, False, roomy))
 
 
 def charged(site: Site, load: SweepLoad, workers: int, wall_s: float) -> Money | None:
     """Return the cost where CPUs are charged by the hour: workers are there until the last row."""
-    hourly = site.hourly(load.profile, load.pool)
+    hourly = site.hourly(load.profile, load.pool, workers)
     return hourly * workers * (wall_s / 3600) if hourly is not None else None
 
 
@@ -228,7 +230,7 @@ def with_margins(site: Site, load: SweepLoad, point: Point) -> Point:
     return replace(point, cpu_margin=cpu, ram_margin=ram, guaranteed=kept)
 
 
-def run(site: Site, load: SweepLoad, point: Point, seed: int, *, shared: bool = True) -> Outcome:
+def run(site: Site, load: SweepLoad, point: Point, seed: int, *, shared: bool = True) -> SimulationOutcome:
     planned = load.planned(point.workers, shared=shared)
     outcome = site.stage([planned], plan=scale_plan(load, point)).simulate(seed)
     if outcome.unfinished:
@@ -242,10 +244,13 @@ def scale_plan(load: SweepLoad, point: Point) -> ScalePlan:
     return ScalePlan({load.profile_name: point.workers}, apart=frozenset({load.profile_name} if point.roomy else ()))
 
 
-def measured(site: Site, load: SweepLoad, point: Point, outcome: Outcome) -> Point:
+def measured(site: Site, load: SweepLoad, point: Point, outcome: SimulationOutcome) -> Point:
     price = site.price(load.pool)
+    by_core = site.target.cpu_price if isinstance(site.target, SlurmTarget) else None
     if price is not None:
         cost: Money | None = outcome.cost({load.pool: price}, price.currency)
+    elif by_core is not None:  # batch jobs are paid for all that they hold, from their start
+        cost = by_core.hourly * simulated_hours(site, site.homes(), outcome).cores
     else:
         cost = charged(site, load, point.workers, outcome.wall_s)
     nodes = outcome.peak_nodes + site.pools[load.pool].least
@@ -253,7 +258,7 @@ def measured(site: Site, load: SweepLoad, point: Point, outcome: Outcome) -> Poi
 
 
 def pareto(points: Sequence[Point]) -> list[Point]:
-    """From few workers to many, only points worth their price: each is clearly faster than all cheaper ones."""
+    """Return points worth their price, from few workers to many: each is clearly faster than all cheaper ones."""
     best: list[Point] = []
     for point in sorted(points, key=lambda p: (p.price, p.wall_s, p.workers)):
         if not best or point.wall_s < best[-1].wall_s * (1 - WORTH_PAYING_FOR):
@@ -262,7 +267,7 @@ def pareto(points: Sequence[Point]) -> list[Point]:
 
 
 def thin(points: list[Point], most: int) -> list[Point]:
-    """At most so many, evenly picked, with both ends."""
+    """Return at most so many, evenly picked, with both ends."""
     if len(points) <= most:
         return points
     if most == 1:

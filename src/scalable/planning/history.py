@@ -1,22 +1,26 @@
-"""What earlier runs measured. It replaces the assumptions of the manifest wherever it has something to say."""
+"""Measurements of earlier runs. They replace the assumptions of the manifest wherever there are some."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 from scalable.errors import PlanningError
+from scalable.machine_hours import UNITS, HeldResources
+from scalable.planning.simulation.durations import SessionTimes
 from scalable.quantities import LARGEST, Memory, Money
 from scalable.wording import shown
 
+PARTS = ("ask_s", "join_s", "warm_s", "hand_s", "close_s")
+"""Of a session's start and end, but for the wait for nodes, which is each pool's."""
 LONGEST_S = 10 * 365 * 86400  # no run took longer than ten years
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class PastSession:
     """One past session, for the acceptance criteria."""
 
     oom_kills: int = 0
@@ -29,8 +33,26 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
+class Start:
+    """The times of the parts of one past session's start and end; None where that was not seen."""
+
+    ask_s: float | None = None
+    """From its start until it asked for workers."""
+    node_s: Mapping[str, float] = field(default_factory=dict)
+    """From then until a node was there that had to come first, by pool."""
+    join_s: float | None = None
+    """From when a node that had to come was there until the first job of a worker on it began."""
+    warm_s: float | None = None
+    """From when a worker was asked for that found its node there until its first job began."""
+    hand_s: float | None = None
+    """What a later job took beside its own work: on its way to the worker and back."""
+    close_s: float | None = None
+    """From the end of its work until its workers were gone."""
+
+
+@dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What measurements of a sweep belong to: what was measured under others says nothing about it."""
+    """The circumstances of a sweep's measurements: those under others say nothing about it."""
 
     factor: str
     run: str = ""
@@ -57,7 +79,7 @@ class MemoryUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredUnits:
     """Units of a sweep that were computed under the same circumstances, on which their duration depends."""
 
     seconds: tuple[float, ...]
@@ -78,6 +100,8 @@ class Measured:
     base: str = ""
     pilot: bool = False
     """Chosen so that a few say enough."""
+    load_s: float = 0.0
+    """What the first unit on a worker takes longer: its code is loaded then."""
 
     @property
     def mean(self) -> float:
@@ -85,20 +109,22 @@ class Measured:
 
     @property
     def usual(self) -> float:
-        """What a unit takes on average on a day like most: a machine is slower on some."""
+        """The average time of a unit on a day like most: a machine is slower on some."""
         return median(self.means) if self.means else self.mean
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What earlier runs took, used and cost; empty before the first."""
+    """The times, memory and costs of earlier runs; empty before the first."""
 
     seconds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Durations of finished tasks by ``tag:<component>``; by factor, of runs on all CPUs of the profile's limit."""
-    units: Mapping[str, tuple[Measured, ...]] = field(default_factory=dict)
+    units: Mapping[str, tuple[MeasuredUnits, ...]] = field(default_factory=dict)
     """What finished sweeps measured, by factor."""
+    starts: Mapping[str, tuple[Start, ...]] = field(default_factory=dict)
+    """How long sessions took to start and to end, by provider."""
     startups: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Seconds from a session's start to its first unit, by provider."""
+    """Seconds from a session's start to its first unit, by provider, as earlier versions measured it in one."""
     peaks: Mapping[str, Memory] = field(default_factory=dict)
     """Highest memory peak seen, by ``tag:<component>``; latest by ``run:<name>``. Earlier versions wrote those of
     sweeps here, by factor, workload and settings."""
@@ -108,10 +134,12 @@ class History:
     """Names that a workload reads of a configuration, by workload."""
     sizes: Mapping[str, tuple[tuple[int, int, int], ...]] = field(default_factory=dict)
     """Samples, features and bytes at the peak of jobs, by workload."""
-    sessions: tuple[Session, ...] = ()
+    sessions: tuple[PastSession, ...] = ()
     spent_this_month: Money | None = None
     tasks: Mapping[str, int] = field(default_factory=dict)
     """How many tasks the last run had, by ``tag:<component>``."""
+    hours: Mapping[str, HeldResources] = field(default_factory=dict)
+    """Core-, node- and GPU-hours that runs used, by the day on which they ended, as ``2026-04-30``."""
 
     def used(self, by: Circumstances) -> MemoryUse | None:
         """Return the memory that a sweep was seen to use, of the latest code that was measured."""
@@ -121,10 +149,31 @@ class History:
         before = self.peaks.get(" ".join(filter(None, (by.factor, by.run, by.settings)))) if not by.base else None
         return MemoryUse(before) if before is not None else None
 
-    def startup_s(self, provider: str) -> float | None:
-        """Return what sessions on such a target usually take until the first job starts; nothing if none was seen."""
-        known = self.startups.get(provider)
-        return median(known) if known else None
+    def session_times(self, provider: str, provision_s: float) -> SessionTimes:
+        """Return what the parts of a session on such a target usually take, besides the wait for nodes.
+
+        Earlier versions measured the whole start; what is longer than ``provision_s`` is taken to come after the node.
+        """
+        if provider not in self.starts:
+            known = self.startups.get(provider)
+            whole = max(0.0, median(known) - provision_s) if known else 0.0
+            return SessionTimes(join_s=whole, warm_s=whole)
+        times = {name: usual(getattr(start, name) for start in self.starts[provider]) for name in PARTS}
+        for name, alike in (("join_s", "warm_s"), ("warm_s", "join_s")):
+            times[name] = times[alike] if times[name] is None else times[name]
+        return SessionTimes(**{name: time or 0.0 for name, time in times.items()})
+
+    def node_s(self, provider: str, pool: str) -> float | None:
+        """Return how long a node of the pool usually takes to come; None if none was seen to come."""
+        return usual(start.node_s.get(pool) for start in self.starts.get(provider, ()))
+
+    def sessions_timed(self, provider: str) -> int:
+        """Return how many sessions say how long such a target takes to start."""
+        return len(self.starts.get(provider) or self.startups.get(provider, ()))
+
+    def hours_used(self, since: str = "") -> HeldResources:
+        """Return the hours used by all runs that ended on this day, as ``2026-04-30``, or later."""
+        return sum((used for day, used in self.hours.items() if day >= since), HeldResources())
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, month: str | None = None) -> History:
@@ -139,6 +188,9 @@ class History:
                     name: tuple(measured(**entry) for entry in entries)
                     for name, entries in data.get("units", {}).items()
                 },
+                starts={
+                    name: tuple(start(**entry) for entry in entries) for name, entries in data.get("starts", {}).items()
+                },
                 startups={name: tuple(map(duration, values)) for name, values in data.get("startups", {}).items()},
                 peaks={name: Memory.parse(peak) for name, peak in data.get("peaks", {}).items()},
                 memory={
@@ -150,9 +202,16 @@ class History:
                 sessions=tuple(session(**entry) for entry in data.get("sessions", ())),
                 spent_this_month=spent_in(month, data.get("spent_this_month")),
                 tasks={name: count(number) for name, number in data.get("tasks", {}).items()},
+                hours={day: hours(used) for day, used in data.get("hours", {}).items()},
             )
         except (TypeError, ValueError, AttributeError) as error:
             raise PlanningError(f"the history cannot be read: {error}; move it away to plan without it") from None
+
+
+def usual(values: Iterable[float | None]) -> float | None:
+    """Return the median of what is known; None if nothing is."""
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
 
 
 def spent_in(month: str | None, spent: object) -> Money | None:
@@ -172,6 +231,15 @@ def duration(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < LONGEST_S:
         raise ValueError(f"{value!r} is not a number of seconds above 0")
     return float(value)
+
+
+def hours(used: Mapping[str, Any]) -> HeldResources:
+    """Return the hours that runs of a day used."""
+    for unit in UNITS:
+        amount = used.get(unit, 0.0)
+        if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount < LARGEST:
+            raise ValueError(f"{shown(amount)} is not a number of {unit}")
+    return HeldResources.from_dict(used)
 
 
 def count(value: object) -> int:
@@ -198,13 +266,13 @@ def memory_use(
 def measured(
     seconds: list[float], trials: int, cpus: float, cores: float | None = None, rows: int = 1,
     run: str = "", settings: str = "", base: str = "", provider: str = "", means: list[float] | None = None,
-    pilot: bool = False, **_: object,
-) -> Measured:  # fmt: skip
+    pilot: bool = False, load_s: object = None, **_: object,
+) -> MeasuredUnits:  # fmt: skip
     if not seconds:
         raise ValueError("units without durations")
     used = None if cores is None else amount(cores)
     taken, levels = tuple(map(duration, seconds)), tuple(map(duration, means or ()))
-    return Measured(
+    return MeasuredUnits(
         taken,
         run,
         settings,
@@ -216,6 +284,7 @@ def measured(
         levels,
         base,
         pilot is True,
+        0.0 if load_s is None else duration(load_s),
     )
 
 
@@ -226,9 +295,16 @@ def amount(value: object) -> float:
     return float(value)
 
 
+def start(
+    node_s: Mapping[str, object] | None = None, **parts: object
+) -> Start:  # fmt: skip
+    known = {name: duration(parts[name]) for name in PARTS if parts.get(name) is not None}
+    return Start(node_s={pool: duration(value) for pool, value in (node_s or {}).items()}, **known)
+
+
 def session(
     oom_kills: int = 0, failures: int = 0, scale_up_s: float | None = None, scale_down_s: float | None = None,
     target: str = "", provider: str = "",
-) -> Session:  # fmt: skip
+) -> PastSession:  # fmt: skip
     up, down = (None if value is None else duration(value) for value in (scale_up_s, scale_down_s))
-    return Session(count(oom_kills), count(failures), up, down, target, provider)
+    return PastSession(count(oom_kills), count(failures), up, down, target, provider)

@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 from shlex import quote
 
-from scalable.catalogue import FACTORS, FULL_FEATURES
 from scalable.engine.events import SweepKind
 from scalable.errors import PlanningError
 from scalable.manifest.machines import Peak, Profile
 from scalable.manifest.models import PROFILES
 from scalable.manifest.work import Sweep, Together
-from scalable.planning.expected import Estimate, Expected, Verdict, circumstances, estimate_peak, expect, preflight
+from scalable.planning.expected import Estimate, Expected, MemoryCheck, circumstances, estimate_peak, expect, preflight
 from scalable.planning.history import History, MemoryUse
 from scalable.planning.margins import Load
-from scalable.planning.simulation.durations import Fixed
+from scalable.planning.simulation.durations import Fixed, SessionTimes
 from scalable.planning.site import PlannedSweep, Site, profile_of
 from scalable.quantities import Cpu
 from scalable.sweeps.grid import Grid
@@ -38,36 +37,38 @@ class SweepLoad:
     """How many jobs it computes at once."""
     expected: Expected
     estimate: Estimate
-    verdict: Verdict
-    startup_s: float
-    """What a worker usually takes to join once its node is up."""
+    verdict: MemoryCheck
+    times: SessionTimes
+    """What a session for it usually takes to start and to end."""
+    node_s: float | None
+    """What a node of its pool usually takes to come, where that was measured."""
     routed: str = ""
     """Why its workers are larger than its factor alone would make them."""
 
     @property
     def workers(self) -> int:
-        """As the manifest says, or one per asset."""
-        return self.sweep.workers or len(self.grid.assets)
+        """As the manifest says, or one per value of the first repeated axis."""
+        return self.sweep.workers or len(self.grid.groups)
 
     @property
     def jobs(self) -> int:
-        """How many jobs serve all rows; for a workload of one's own as it was seen to share them."""
+        """The number of jobs that serve all rows; for a workload of one's own as it was seen to share them."""
         return -(-len(self.grid) // self.rows_per_job)
 
     @property
     def rows_per_job(self) -> int:
-        if self.grid.shared:
+        if self.grid.shared is not None:
             return self.grid.rows_per_search
         return max(1, min(self.expected.rows or 1, len(self.grid)))
 
     @property
     def cores(self) -> float:
-        """What a job uses on a worker."""
+        """The cores that a job uses on a worker."""
         return min(self.expected.cores, self.cpus.cores / self.slots)
 
     @property
     def job_s(self) -> float:
-        """What a job takes on a worker that nobody disturbs."""
+        """The seconds of a job on a worker that nobody disturbs."""
         return self.expected.length.expected * self.expected.cores / self.cores
 
     @property
@@ -81,24 +82,25 @@ class SweepLoad:
         place, peak, memory = pool or self.pool, self.profile.memory_peak, self.estimate.peak
         return PlannedSweep(
             self.name, self.kind, self.profile_name, place, workers, jobs, self.expected.length, peak, memory,
-            self.expected.cores, self.sweep.retry, self.startup_s,
+            self.expected.cores, self.sweep.retry, self.sweep.checkpoints, self.times, self.node_s,
+            self.expected.load_s,
         )  # fmt: skip
 
 
 def jobs_of(load: SweepLoad) -> Iterator[tuple[str, str]]:
-    """Yield the jobs, numbered, each with the asset whose data it needs."""
+    """Yield the jobs, numbered, each with the group of rows whose data it needs."""
     grid = load.grid
-    if not grid.shared:
+    if grid.shared is None:
         yield from islice(rows(load), 0, None, load.rows_per_job)
         return
-    variants = grid.variants if FACTORS[grid.factor].in_search else ("",)
-    for number, (_, _, asset) in enumerate(product(range(grid.folds), variants, grid.assets)):
-        yield f"{load.name}#{number}", asset
+    turns = grid.searches // len(grid.groups)
+    for number, (_, group) in enumerate(product(range(turns), grid.groups)):
+        yield f"{load.name}#{number}", group
 
 
 def rows(load: SweepLoad) -> Iterator[tuple[str, str]]:
     for number, cell in enumerate(load.grid):
-        yield f"{load.name}#{number}", cell.asset
+        yield f"{load.name}#{number}", load.grid.group_of(cell)
 
 
 def sweep_load(site: Site, name: str, history: History, *, pool: str | None = None) -> SweepLoad:
@@ -122,10 +124,8 @@ def sweep_load(site: Site, name: str, history: History, *, pool: str | None = No
         node=site.node(where).memory,
         share=policy.memory,
         larger=step[0] if step is not None and helps else None,
-        forget=f"scalable forget peak {quote(name)}" if use is not None and use.peak is not None else "",
+        forget=f"scalable admin forget peak {quote(name)}" if use is not None and use.peak is not None else "",
     )
-    usual = history.startup_s(site.provider) or 0.0
-    startup_s = max(0.0, usual - site.pools[where].provision.seconds)
     return SweepLoad(
         name,
         sweep,
@@ -138,7 +138,8 @@ def sweep_load(site: Site, name: str, history: History, *, pool: str | None = No
         expected,
         estimate,
         verdict,
-        startup_s,
+        history.session_times(site.provider, site.pools[where].provision.seconds),
+        history.node_s(site.provider, where),
         way.why,
     )
 
@@ -206,7 +207,8 @@ def peak_of(
     if use is not None and use.peak is not None:
         return Estimate(use.peak, "measured", use.target)
     seen = profile.peak.highest if profile.peak is not None else None
-    observed = f"highest observed with profile {profile_name}"
+    seen_here = sweep.plugin is not None or states_peak(profile_name, profile)  # shipped peaks are of a plug-in's work
+    observed = f"{'highest observed' if seen_here else 'assumed'} with profile {profile_name}"
     features = sweep.features or most_features(sweep)
     if sweep.samples and features:
         safety, sizes = site.manifest.policies.preflight.safety, history.sizes.get(sweep.run or "", ())
@@ -217,15 +219,13 @@ def peak_of(
             return replace(estimate, source=f"{estimate.source}; {seen} {observed}")
         return Estimate(seen, f"{observed}; {estimate.peak} {estimate.source}")
     if seen is not None:
-        return Estimate(seen, observed)
+        return Estimate(seen, observed if seen_here else f"{observed}; nothing was measured")
     return Estimate(profile.request.memory, f"the request of profile {profile_name}; nothing was measured")
 
 
 def most_features(sweep: Sweep) -> int | None:
-    if sweep.factor != "n_features":
-        return None
-    counts = [FULL_FEATURES if v == "full" else v for v in sweep.variants or FACTORS["n_features"].variants]
-    return max((count for count in counts if isinstance(count, int)), default=None)
+    """Return the columns that the largest variant trains on, where the plug-in knows."""
+    return sweep.plugin.features(sweep.compare) if sweep.plugin is not None else None
 
 
 def loads_of(
@@ -263,9 +263,8 @@ def planned_sweeps(
         for sweep in pick_sweeps(site, where, wanted, count, history):
             load = sweep_load(site, sweep, history)
             if assets:
-                grid = Grid.of(load.sweep.model_copy(update={"assets": assets}), site.manifest.groups)
-                load = replace(load, grid=grid)
-            workers = len(load.grid.assets) if assets else load.workers
+                load = replace(load, grid=load.grid.with_group(site.manifest.groups[assets]))
+            workers = len(load.grid.groups) if assets else load.workers
             alone, name = load.planned(workers), f"{len(planned)} {sweep}"
             jobs = tuple((f"{name} {job}", group) for job, group in alone.jobs)
             planned.append(replace(alone, id=name, jobs=jobs))
@@ -283,11 +282,11 @@ def planned_sweeps(
 
 
 def pick_sweeps(site: Site, where: str, wanted: str, count: int, history: History) -> list[str]:
-    """A sweep by name, or any sweeps of a profile: those with most workers first, again from the start if too few."""
+    """Return a sweep by name, or sweeps of a profile: those with most workers first, again if too few."""
     if wanted in site.manifest.sweeps:
         return [wanted] * count
     sized = [
-        (sweep.workers or len(Grid.of(sweep, site.manifest.groups).assets), name)
+        (sweep.workers or len(Grid.of(sweep, site.manifest.groups).groups), name)
         for name, sweep in site.manifest.sweeps.items()
         if route(site, name, history).profile == wanted
     ]

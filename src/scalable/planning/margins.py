@@ -1,4 +1,4 @@
-"""What is left of the nodes when everything runs at once: the margin table.
+"""The margin table: what is left of the nodes when everything runs at once.
 
 Two packings stand side by side. By burst (CPU limits, observed memory peaks, nominal capacity) is what the margins
 promise; by request (allocatable capacity) is what a scheduler does with the requests as written.
@@ -20,7 +20,7 @@ from scalable.quantities import Memory, percent
 from scalable.wording import plural
 
 
-class Status(StrEnum):
+class MarginStatus(StrEnum):
     OK = "ok"  # every guarantee holds, nothing to mention
     WARN = "warn"  # guarantees hold, but something should be known before running
     FAIL = "fail"  # a guarantee does not hold
@@ -53,7 +53,7 @@ class MarginRow:
     ram_available_gib: float
     cpu_margin: float
     ram_margin: float
-    status: Status
+    status: MarginStatus
     notes: tuple[str, ...]
     nodes_paid: int = 0
     """What pods as they are generated take."""
@@ -67,7 +67,7 @@ class MarginRow:
 def margin_row(
     scenario: str, loads: Sequence[Load], node: NodeType, pool: Pool, policy: Margins, *, overlap: bool
 ) -> MarginRow:
-    """``overlap`` says that different workloads run together, for which the CPU margin is best effort."""
+    """Return a row; ``overlap`` says that different workloads run together: the CPU margin is best effort then."""
     at_least = max(load.profile.min_nodes for load in loads)
     bursts = [(burst(load.profile, load.peak), load.workers) for load in loads]
     requests = [(Size.of(load.profile.request), load.workers) for load in loads]
@@ -85,33 +85,36 @@ def margin_row(
     ram_margin = margin(total.memory.bytes, have.memory.bytes)
 
     notes: list[str] = []
-    status = Status.OK
+    status = MarginStatus.OK
 
-    def say(severity: Status, note: str) -> None:
+    def say(severity: MarginStatus, note: str) -> None:
         nonlocal status
         notes.append(note)
-        status = Status.FAIL if Status.FAIL in (status, severity) else severity
+        status = MarginStatus.FAIL if MarginStatus.FAIL in (status, severity) else severity
 
     if taken > pool.most:
-        say(Status.FAIL, f"needs {taken} nodes, the pool has at most {pool.most}: raise max or run less at once")
+        say(MarginStatus.FAIL, f"needs {taken} nodes, the pool has at most {pool.most}: raise max or run less at once")
     if ram_margin <= policy.ram:
-        say(Status.FAIL, f"RAM margin {percent(ram_margin)} is not over the guaranteed {policy.ram}")
+        say(MarginStatus.FAIL, f"RAM margin {percent(ram_margin)} is not over the guaranteed {policy.ram}")
     if cpu_margin <= policy.cpu and not overlap:
-        say(Status.FAIL, f"CPU margin {percent(cpu_margin)} is not over the guaranteed {policy.cpu}")
+        say(MarginStatus.FAIL, f"CPU margin {percent(cpu_margin)} is not over the guaranteed {policy.cpu}")
     if cpu_margin <= policy.cpu and overlap:
-        say(Status.WARN, f"CPU margin {percent(cpu_margin)} is under {policy.cpu}: best effort while workloads overlap")
+        say(
+            MarginStatus.WARN,
+            f"CPU margin {percent(cpu_margin)} is under {policy.cpu}: best effort while workloads overlap",
+        )
     if by_request < promised:
         fact = f"by requests the scheduler takes {plural(by_request, 'node')}, not {promised}: "
         fact += f"{total.cpu} CPU of burst on {node.cpu * by_request}"
-        say(Status.WARN, f"{fact}; {cure(loads, placements, policy, promised, taken)}")
+        say(MarginStatus.WARN, f"{fact}; {cure(loads, placements, policy, promised, taken)}")
     elif taken > by_request:
         what = f"with the requests of generated pods the scheduler takes {taken} nodes where the burst needs {promised}"
-        say(Status.WARN, f"{what}: they are paid; policies.margins.spread: off  to keep {by_request}")
+        say(MarginStatus.WARN, f"{what}: they are paid; policies.margins.spread: off  to keep {by_request}")
     elif by_request > promised:
         what = f"by requests the scheduler takes {by_request} nodes where the burst needs {promised}: they are paid"
-        say(Status.WARN, f"{what}; lower the requests to use fewer")
+        say(MarginStatus.WARN, f"{what}; lower the requests to use fewer")
     for note in peak_notes(loads, node, pool, policy, nodes):
-        say(Status.WARN, note)
+        say(MarginStatus.WARN, note)
     return MarginRow(
         scenario=scenario,
         pods=sum(load.workers for load in loads),
@@ -156,7 +159,7 @@ def cure(loads: Sequence[Load], placements: Sequence[Placement], policy: Margins
 
 
 def peak_notes(loads: Sequence[Load], node: NodeType, pool: Pool, policy: Margins, nodes: int) -> list[str]:
-    """At the highest observed peaks the guarantee must hold too, on what pods can really have of a node."""
+    """Note where the guarantee fails at the highest observed peaks, on what pods can really have of a node."""
     highest = sum((load.highest * load.workers for load in loads), Memory(0))
     usual = sum((load.peak * load.workers for load in loads), Memory(0))
     if highest == usual:

@@ -12,7 +12,7 @@ from scalable.planning.front import balanced
 from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad, sweep_load
 from scalable.planning.placement import margin
-from scalable.planning.simulation.outcome import Outcome
+from scalable.planning.simulation.outcome import SimulationOutcome
 from scalable.planning.site import Site
 from scalable.quantities import Duration, Money, percent
 from scalable.wording import plural
@@ -31,7 +31,7 @@ class OptionRow:
     cost: Money
     """Of one run without sharing, while it computes."""
     bill: Money
-    """The same with the idle tail of nodes."""
+    """The same with the start and the idle tail of nodes."""
     monthly: Money
     """What is paid each month whether anything runs or not."""
     cpu_margin: float
@@ -50,7 +50,7 @@ class OptionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class OptionComparison:
     options: tuple[OptionRow, ...]
     recommended: str
     reason: str
@@ -66,7 +66,7 @@ class Comparison:
         }
 
 
-def compare(site: Site, history: History | None = None, seed: int = 0) -> Comparison:
+def compare(site: Site, history: History | None = None, seed: int = 0) -> OptionComparison:
     budget = site.manifest.budget
     if budget is None or not budget.options:
         raise PlanningError("the manifest has no options; write budget.options: {NAME: {sweep, pool, workers}}")
@@ -81,7 +81,7 @@ def compare(site: Site, history: History | None = None, seed: int = 0) -> Compar
         reasons = "; ".join(f"{name}: {why}" for name, why in impossible.items())
         raise PlanningError(f"none of the options of the budget can be: {reasons}")
     best = recommend(rows, runs_per_month(site))
-    return Comparison(tuple(rows), best.name, reason(best, rows, runs_per_month(site)), impossible)
+    return OptionComparison(tuple(rows), best.name, reason(best, rows, runs_per_month(site)), impossible)
 
 
 def option_row(site: Site, name: str, option: Option, history: History, seed: int) -> OptionRow:
@@ -126,7 +126,7 @@ def option_row(site: Site, name: str, option: Option, history: History, seed: in
     )
 
 
-def run(site: Site, load: SweepLoad, option: Option, seed: int, *, shared: bool) -> Outcome:
+def run(site: Site, load: SweepLoad, option: Option, seed: int, *, shared: bool) -> SimulationOutcome:
     """Simulate an option; where its workers do not fit side by side at full burst, they share what there is."""
     limit = option.nodes or site.pools[option.pool].most
     placement = site.placement(load.profile, option.pool, load.profile.memory_peak)

@@ -1,4 +1,4 @@
-"""How many nodes a set of workers needs: vector bin packing over CPU, memory and GPUs.
+"""The number of nodes that workers need: vector bin packing over CPU, memory and GPUs.
 
 Exact for the cases people have (a few sizes, tens of workers), by a bounded search between a lower bound and the best
 of four greedy packings; for thousands of workers the greedy result stands, which is optimal for a single size and
@@ -56,7 +56,7 @@ def packed(sizes: tuple[Vector, ...], counts: Counts, room: Vector) -> Packing:
     ways = [*(greedy(sizes, counts, room, order) for order in orders(sizes, room)), balanced(sizes, counts, room)]
     best = min(ways, key=len)
     if len(best) > bound:
-        search = Search(sizes, room)
+        search = PackingSearch(sizes, room)
         for target in range(bound, len(best)):
             packing = search.within(counts, target)
             if packing is not None:
@@ -67,7 +67,7 @@ def packed(sizes: tuple[Vector, ...], counts: Counts, room: Vector) -> Packing:
 
 
 def lower_bound(sizes: tuple[Vector, ...], counts: Counts, room: Vector) -> int:
-    """Nodes needed if workers could be cut into pieces, and those that large workers need for themselves."""
+    """Return nodes needed if workers could be cut into pieces, and those that large workers need for themselves."""
     totals = [sum(size[d] * count for size, count in zip(sizes, counts, strict=True)) for d in range(3)]
     fluid = max(-(-total // there) for total, there in zip(totals, room, strict=True) if there)
     halves = 0
@@ -78,7 +78,7 @@ def lower_bound(sizes: tuple[Vector, ...], counts: Counts, room: Vector) -> int:
 
 
 def orders(sizes: tuple[Vector, ...], room: Vector) -> Iterator[list[int]]:
-    """Sizes from large to small, by three ideas of large."""
+    """Yield sizes from large to small, by three ideas of large."""
 
     def share(size: Vector) -> list[float]:
         return [size[d] / room[d] for d in range(3) if room[d]]
@@ -126,7 +126,7 @@ def balanced(sizes: tuple[Vector, ...], counts: Counts, room: Vector) -> tuple[C
     return tuple(nodes)
 
 
-class Search:
+class PackingSearch:
     """Depth-first search for a packing within a number of nodes; gives up after ``SEARCH_STEPS``."""
 
     def __init__(self, sizes: tuple[Vector, ...], room: Vector) -> None:
@@ -136,7 +136,7 @@ class Search:
         self.hopeless: set[tuple[Counts, int]] = set()
 
     def within(self, counts: Counts, nodes: int) -> tuple[Counts, ...] | None:
-        """With a stack of its own: thousands of nodes are deeper than Python's."""
+        """Search with a stack of its own: thousands of nodes are deeper than Python's."""
         if not self.hopeful(counts, nodes):
             return None
         stack = [(counts, nodes, self.fillings(counts, self.room, 0))]
@@ -162,7 +162,7 @@ class Search:
         return (counts, nodes) not in self.hopeless and lower_bound(self.sizes, counts, self.room) <= nodes
 
     def fillings(self, counts: Counts, free: Vector, index: int) -> Iterator[Counts]:
-        """Ways to fill a node to which nothing more can be added, fullest with the first size first."""
+        """Yield ways to fill a node to which nothing more can be added, fullest with the first size first."""
         if index == len(self.sizes):
             yield ()
             return

@@ -33,7 +33,7 @@ class Pin:
 
     @classmethod
     def from_plan(cls, run: str, plan: Mapping[str, Any]) -> Self:
-        """From the ``plan`` record of a run's journal; raises ``PlanningError`` if that does not say enough."""
+        """Read the ``plan`` record of a run's journal; raise ``PlanningError`` if that does not say enough."""
         workers, sizes, sweep = plan.get("workers_by_tag"), plan.get("sizes"), plan.get("sweep")
         if not (isinstance(workers, dict) and workers and all(isinstance(n, int) and n >= 0 for n in workers.values())):
             raise PlanningError(f"{run} has no plan that could be applied again")
@@ -49,7 +49,7 @@ class Pin:
 
     @property
     def note(self) -> str:
-        return f"pinned by rollback to {self.run}; scalable rollback --undo  lifts it"
+        return f"pinned by rollback to {self.run}; scalable ops rollback --undo  lifts it"
 
     def same_as(self, other: Pin) -> bool:
         """Return whether workers are as many and as big."""
@@ -76,7 +76,7 @@ class Pin:
         return manifest.model_copy(update={"profiles": profiles, "components": components})
 
     def counts(self, tags: list[str], most: int) -> dict[str, int]:
-        """Workers of components: as pinned, of new ones one each; the largest are cut where fewer are allowed now."""
+        """Return workers of components: as pinned, one each of new ones; the largest are cut where fewer may be."""
         counts = {tag: max(1, self.workers.get(tag, 1)) for tag in tags}
         while sum(counts.values()) > most:
             counts[max(counts, key=lambda tag: counts[tag])] -= 1

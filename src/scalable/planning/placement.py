@@ -1,4 +1,4 @@
-"""Where workers sit: what each must ask for so that a scheduler places them as promised, and when a pool is full.
+"""The placement of workers: what each must ask for to be placed as promised, and when a pool is full.
 
 A Kubernetes scheduler packs by requests. Requests below the burst put more workers on a node than its CPUs can serve
 at full load, so with ``spread`` on the CPU request is raised until exactly as many fit as the burst allows, and leave
@@ -8,7 +8,7 @@ constraint must.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from scalable.errors import PlanningError
@@ -23,7 +23,7 @@ UNLIMITED = 1_000_000  # workers, where only the backend knows how many there ma
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """How workers of one profile share the nodes of one pool."""
+    """The way workers of one profile share the nodes of one pool."""
 
     request: Size
     """What a worker asks the scheduler for."""
@@ -46,7 +46,7 @@ def place(
     peak: Memory | None = None,
     margins: Margins | None = None,
 ) -> Placement:
-    """``margins`` asks for so few workers on a node that each node by itself keeps them."""
+    """Place workers; ``margins`` asks for so few on a node that each node by itself keeps them."""
     written, room = Size.of(profile.request), allocatable(node, pool)
     by_request = written.times_in(room)
     taken = burst(profile, peak)
@@ -82,7 +82,7 @@ def margin(used: int, there: int) -> float:
 
 @dataclass(frozen=True)
 class PoolRoom:
-    """What the engine knows of a pool: how many workers of which tags it can hold, and what a node costs."""
+    """The engine's knowledge of a pool: how many workers of which tags it can hold, and what a node costs."""
 
     name: str
     node: Size
@@ -97,8 +97,16 @@ class PoolRoom:
     provision_s: float = 0.0
     idle_s: float = 0.0
 
+    def together(self, tag: str) -> int:
+        """Return how many workers of a tag come in one allocation: here each is alone."""
+        return 1
+
+    def shares(self, tag: str, others: Iterable[str]) -> bool:
+        """Tell whether a worker may stand on a node that holds workers of other tags."""
+        return True
+
     def nodes(self, counts: Mapping[str, int]) -> int:
-        """Nodes that so many workers of each tag need."""
+        """Return the nodes that so many workers of each tag need."""
         demand = [(self.requests[tag], count) for tag, count in sorted(counts.items()) if count]
         at_least = max((self.spread_over.get(tag, 1) for tag, count in counts.items() if count), default=0)
         return pack(demand, self.node, at_least=at_least).count
@@ -138,6 +146,16 @@ class OpenRoom(PoolRoom):
     """For an hour of a worker of each tag, where workers are paid."""
     least_s: float = 0.0
     """How long a worker is paid at least."""
+    per_job: Mapping[str, int] = field(default_factory=dict)
+    """Workers of each tag that one batch job holds, where that is more than one; a node stands for a job then."""
+    mixed: bool = True
+    """A batch job may hold workers of several tags."""
+
+    def together(self, tag: str) -> int:
+        return self.per_job.get(tag, 1)
+
+    def shares(self, tag: str, others: Iterable[str]) -> bool:
+        return self.mixed or all(other == tag for other in others)
 
     def most(self, tag: str, counts: Mapping[str, int]) -> int:
         return UNLIMITED

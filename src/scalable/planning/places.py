@@ -1,4 +1,4 @@
-"""Where workers of each kind go on a cluster of pools: the pool, what a worker asks for, and over how many nodes.
+"""The places of workers on a cluster of pools: the pool, what a worker asks for, and over how many nodes.
 
 The same placement that a plan counts with, so that a scheduler which packs by requests ends up with the nodes that were
 promised.
@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from scalable.errors import PlanningError
 from scalable.manifest.machines import Profile
 from scalable.manifest.models import Component, Manifest
+from scalable.planning.hours import size_of
 from scalable.planning.placement import place
 from scalable.planning.resources import Size, allocatable
-from scalable.planning.site import Site, profile_of, requested, size_of
+from scalable.planning.site import Site, profile_of, requested
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlace:
-    """Where workers of one kind run, and what they take there."""
+    """The place of workers of one kind, and what they take there."""
 
     pool: str | None
     """Nothing where the manifest has no pools."""
@@ -59,7 +60,7 @@ def places(manifest: Manifest, apart: Collection[str] = ()) -> dict[str, WorkerP
 
 
 def of_profile(manifest: Manifest, profile: Profile, name: str, *, apart: bool = False) -> WorkerPlace:
-    """As a plan places it: a request may be raised, or a cap set, to keep the number of workers on a node."""
+    """Return the place as a plan has it: a request may be raised, or a cap set, to keep the workers on a node."""
     written, limit = Size.of(profile.request), Size.of(profile.limit)
     pool = manifest.pools[name]
     node = manifest.nodes[pool.node]

@@ -6,32 +6,74 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 from scalable.engine.events import JobState
+from scalable.engine.rules import Walltime
+from scalable.engine.walltime import refusal
 from scalable.errors import PlanningError, UnknownNameError
 from scalable.findings import Finding
+from scalable.machine_hours import HeldResources, MachineHours
 from scalable.manifest.targets import KubernetesTarget
 from scalable.planning.front import Choice, Point, find_front, foresee, most_workers, run, scale_plan
 from scalable.planning.history import History
+from scalable.planning.hours import allocation_left, hours_findings, over_allocation, over_text, simulated_hours
 from scalable.planning.loads import SweepLoad, sweep_load
 from scalable.planning.placement import Placement, margin
 from scalable.planning.places import check_pools
 from scalable.planning.resources import CostEstimate, Origin, ResourceRequest, ScalePlan
 from scalable.planning.simulation.durations import Fixed
-from scalable.planning.simulation.outcome import NodeSpan, Outcome
-from scalable.planning.site import Site
+from scalable.planning.simulation.outcome import NodeSpan, SimulationOutcome
+from scalable.planning.site import JOB, Site
 from scalable.quantities import HOURS_PER_MONTH, Cpu, Duration, Memory, Money, percent
 from scalable.wording import plural
+
+if TYPE_CHECKING:
+    from scalable.verdicts.power import Power
 
 UNSHARED_JOBS = 20_000  # above this the time without sharing is computed by formula, not simulated
 SEEDS = 20  # simulations behind a range of times when runs vary in length
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What will happen if the sweep runs now. Frozen; ``to_dict`` is its whole content for machines."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFigures:
+    """Figures of one session, whether it runs a single sweep (``Plan``) or several (``Campaign``)."""
+
+    ready_s: float
+    """Until the first job starts: as earlier sessions took, and as long as the first node takes to come."""
+    wall_s: float
+    """From the first job's start to the last row."""
+    over_s: float
+    """Until the last node is gone."""
+    nodes_peak: int
+    node_hours: float
+    cost: Money | None
+    """With the start and the idle tail of nodes."""
+    budget_left: Money | None
+    over_budget: bool
+    hours: HeldResources = field(default_factory=HeldResources)
+    """Core-, node- and GPU-hours that its workers hold, from their start to their end; waiting in a queue is free."""
+    allocation_left: MachineHours | None = None
+    """The rest of ``budget.allocation``."""
+    pinned: str = ""
+    """The run whose plan this is again after a rollback."""
+
+    @property
+    def total_s(self) -> float:
+        """From the start of the session to the last row."""
+        return self.ready_s + self.wall_s
+
+    @property
+    def over_budget_text(self) -> str:
+        """The budgets that it is over, with the figures; empty if it is within them."""
+        return over_text(self.cost, self.budget_left, self.hours, self.allocation_left) if self.over_budget else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Plan(SessionFigures):
+    """The forecast of a sweep that runs now. Frozen; ``to_dict`` is its whole content for machines."""
 
     sweep: str
     rows: int
@@ -45,55 +87,50 @@ class Plan:
     node: str
     workers: int
     resources: ResourceRequest
-    nodes_peak: int
-    wall_s: float
-    """From the first run's start to the last row."""
     wall_range_s: tuple[float, float] | None
     """Where 8 of 10 simulations end when runs vary in length."""
     wall_unshared_s: float
-    ready_s: float
-    """Until the first run starts: as earlier sessions took, else until the first node is there."""
     peak: Memory
     """The memory one worker is expected to use."""
-    cost: Money | None
-    """With the idle tail of nodes."""
     cost_computing: Money | None
     cpu_margin: float
     ram_margin: float
     guarantees: tuple[float, float] | None
     """What CPU and RAM margins must be over; nothing on this machine, which has no promise to keep."""
-    node_hours: float
     utilisation: float
     timeline: tuple[tuple[float, int], ...]
     """Nodes paid for, from each moment on."""
     nodes: tuple[NodeSpan, ...]
     """Each node's life."""
-    over_s: float
     objective: str
     policy: str
     seed: int
     front: tuple[Point, ...]
     assumptions: tuple[str, ...]
     warnings: tuple[Finding, ...]
-    budget_left: Money | None
-    over_budget: bool
     roomy: bool = False
     """So few workers stand on a node that each node by itself keeps the margins."""
     measured: bool = False
     """Durations are of earlier runs or a pilot, not written down or assumed."""
-    pinned: str = ""
-    """The run whose plan this is again after a rollback."""
+    worker_starts: int | None = None
+    """Workers that are started one after the other and at once, where their allocations end; nothing elsewhere."""
+    power: Power | None = None
+    """What its grid can find; nothing for a plan that is made to run at once."""
     origin: Origin | None = None
     """Where it may be used; nothing for a plan that no session made. Not part of ``to_dict``."""
+
+    def __repr__(self) -> str:
+        cost = f", {self.cost}" if self.cost is not None else ""
+        work = f"{plural(self.rows, 'row')} = {self.grid}; {plural(self.units, 'job')}"
+        return f"<Plan {self.sweep}: {work}, {plural(self.workers, 'worker')}, {Duration(self.total_s)}{cost}>"
+
+    def _repr_html_(self) -> str:
+        notes = [*(finding.advice for finding in self.warnings), *self.assumptions]
+        return f"<p>{escape(repr(self)[1:-1])}</p><ul>{''.join(f'<li>{escape(each)}</li>' for each in notes)}</ul>"
 
     @property
     def workers_by_tag(self) -> dict[str, int]:
         return {self.profile: self.workers}
-
-    @property
-    def total_s(self) -> float:
-        """From the start of a session to the last row."""
-        return self.ready_s + self.wall_s
 
     @property
     def scale_plan(self) -> ScalePlan:
@@ -119,20 +156,22 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         seconds = ("wall_s", "wall_unshared_s", "ready_s", "over_s", "cpu_margin", "ram_margin", "utilisation")
-        money = ("cost", "cost_computing", "budget_left")
+        amounts = ("cost", "cost_computing", "budget_left", "allocation_left")
         record: dict[str, Any] = {}
-        for name in [field for field in self.__dataclass_fields__ if field != "origin"]:
+        for name in [name for name in self.__dataclass_fields__ if name != "origin"]:
             value = getattr(self, name)
             if name in seconds:
                 value = round(value, 4)
-            elif name in money:
+            elif name in amounts:
                 value = value.to_dict() if value is not None else None
             elif name == "front":
                 value = [point.to_dict() for point in value]
             elif name == "peak":
                 value = value.exact
-            elif name == "resources":
+            elif name in ("resources", "hours"):
                 value = value.to_dict()
+            elif name == "power":
+                value = value.to_dict() if value is not None else None
             elif name == "nodes":
                 value = [span.to_dict() for span in value]
             elif name == "timeline":
@@ -147,6 +186,7 @@ class Plan:
             "findings": [finding.to_dict() for finding in self.warnings],
             "total_s": round(self.total_s, 4),
             "workers_by_tag": self.workers_by_tag,
+            "batch_jobs": len(self.nodes) if self.node == JOB else None,
             "tasks": {self.profile: self.units},
             "peaks": {self.profile: self.peak.exact},
         }
@@ -163,7 +203,7 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
     pin = site.pin if site.pin is not None and site.pin.covers(name, load.profile_name) else None
     if pin is not None:
         choice = replace(choice, policy="manual")
-    deadline = load.sweep.deadline.seconds if load.sweep.deadline else walltime(site)
+    deadline = load.sweep.deadline.seconds if load.sweep.deadline else walltime(site, load)
     front = find_front(site, load, choice, deadline)
     chosen, outcome = front.chosen, front.outcome
     placement = site.placement(load.profile, load.pool, load.profile.memory_peak, roomy=chosen.roomy)
@@ -171,12 +211,16 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
     margins = site.manifest.policies.margins
     left = budget_left(site, history)
     over = left is not None and chosen.cost is not None and chosen.cost > left
+    used = simulated_hours(site, site.homes(), outcome)
+    allowed = allocation_left(site.manifest, history)
     computing = outcome.cost({load.pool: price}, price.currency, computing_only=True) if price else chosen.cost
     hours = sum(outcome.node_hours().values())
-    started = history.startup_s(site.provider)
     paid_cores = sum(
-        (min(span.gone, outcome.over) - span.up) / 3600 * site.node(span.pool).cpu.cores for span in outcome.nodes
+        (min(span.gone, outcome.over) - span.paid_from) / 3600 * site.node(span.pool).cpu.cores
+        for span in outcome.nodes
     )
+    lasts = site.walltime(load.profile_name)
+    starts = sum(outcome.worker_starts.values()) if lasts is not None else None
     warnings = list(find_warnings(site, load, chosen, placement))
     path = f"sweeps.{name}"
     if choice.policy == "manual" and chosen.workers < load.workers:
@@ -189,6 +233,7 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         how_far = stopped(site, load, chosen, left)
         text = f"the cost of {chosen.cost} is over the {left} left of this month's budget{how_far}"
         warnings.append(Finding.warning("over-budget", path, text))
+    warnings += hours_findings(site, path, used, allowed)
     return Plan(
         sweep=name,
         rows=len(load.grid),
@@ -211,7 +256,7 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         wall_s=outcome.wall_s,
         wall_range_s=wall_range(site, load, chosen, seed),
         wall_unshared_s=unshared(site, load, chosen, seed, outcome),
-        ready_s=started if started is not None else outcome.started,
+        ready_s=outcome.started,
         peak=load.estimate.peak,
         cost=chosen.cost,
         cost_computing=computing,
@@ -227,12 +272,19 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         policy=choice.policy,
         seed=seed,
         front=front.points,
-        assumptions=((pin.note,) if pin is not None else ()) + tuple(assumptions(site, load, history)),
+        assumptions=(
+            *((pin.note,) if pin is not None else ()),
+            *assumptions(site, load, history),
+            *(allocations(load, starts, lasts) if starts is not None and lasts is not None else ()),
+        ),
         warnings=tuple(warnings),
         budget_left=left,
-        over_budget=over,
+        over_budget=over or over_allocation(used, allowed),
         roomy=chosen.roomy,
+        hours=used,
+        allocation_left=allowed,
         pinned=pin.run if pin is not None else "",
+        worker_starts=starts,
     )
 
 
@@ -240,25 +292,25 @@ def possible_load(site: Site, name: str, history: History) -> SweepLoad:
     """Return the work of a sweep; raises an error if it cannot run at all. Nothing is simulated for that."""
     if isinstance(site.target, KubernetesTarget):
         check_pools(site)
-    load, path, allowed = sweep_load(site, name, history), f"sweeps.{name}", walltime(site)
+    load, path = sweep_load(site, name, history), f"sweeps.{name}"
     if not load.verdict.ok:
         raise PlanningError(f"{path}: {load.verdict.message}", path)
-    if allowed is not None and load.job_s > allowed:
-        takes = f"a job takes {Duration(load.job_s)}, a batch job of this target {Duration(allowed)} at most"
-        raise PlanningError(f"{path}: {takes}; raise the walltime or make jobs shorter", path)
+    if not load.sweep.checkpoints and (problem := refusal(site.walltime(load.profile_name), load.job_s)):
+        raise PlanningError(f"{path}: {problem}", path)
     foresee(site, load, min(load.workers, most_workers(site, load)), safe=False)  # refuses what fits or costs nowhere
     return load
 
 
-def walltime(site: Site) -> float | None:
-    text = getattr(site.target, "walltime", None)
-    return Duration.of_walltime(text).seconds if text else None
+def walltime(site: Site, load: SweepLoad) -> float | None:
+    """Return the time that a sweep without a deadline has: one allocation, unless its jobs go on in the next."""
+    allowed = site.walltime(load.profile_name)
+    return allowed.seconds if allowed is not None and not load.sweep.checkpoints else None
 
 
 def budget_left(site: Site, history: History) -> Money | None:
-    """This month's budget without what is fixed, what is always on and what was spent."""
+    """Return this month's budget without what is fixed, what is always on and what was spent."""
     budget = site.manifest.budget
-    if budget is None:
+    if budget is None or budget.monthly is None:
         return None
     left = budget.monthly
     for amount in (*budget.fixed.values(), *site.always_on.values()):
@@ -270,16 +322,15 @@ def budget_left(site: Site, history: History) -> Money | None:
 
 def describe(load: SweepLoad) -> str:
     grid = load.grid
-    parts = [
-        plural(len(grid.variants), "variant"),
-        plural(len(grid.assets), "asset"),
-        plural(grid.folds, "fold"),
-        plural(len(grid.costs_bps), "cost"),
-    ]
-    return " × ".join(parts)
+    axes = [(axis.name, axis.values) for axis in grid.over] + list(grid.average.items())
+    return " × ".join([plural(len(grid.variants), "variant"), *(counted(len(values), name) for name, values in axes)])
 
 
-def unshared(site: Site, load: SweepLoad, chosen: Point, seed: int, outcome: Outcome) -> float:
+def counted(count: int, axis: str) -> str:
+    return f"{count} {axis}" if axis.endswith("s") else plural(count, axis)
+
+
+def unshared(site: Site, load: SweepLoad, chosen: Point, seed: int, outcome: SimulationOutcome) -> float:
     """Return the time if every row did its own search."""
     if load.rows_per_job == 1:
         return outcome.wall_s
@@ -311,6 +362,7 @@ OOM_RISK = 0.8  # part of the memory limit above which a peak is worth a warning
 def assumptions(site: Site, load: SweepLoad, history: History) -> list[str]:
     pool = site.pools[load.pool]
     node = site.node(load.pool)
+    waits = pool.max is not None and site.promises
     lines = [
         load.expected.source,
         *([load.routed] if load.routed else []),
@@ -318,12 +370,17 @@ def assumptions(site: Site, load: SweepLoad, history: History) -> list[str]:
     ]
     if load.rows_per_job > 1:
         lines.append("one search serves all rows that differ only after it; what follows a search is under 1 % of it")
-    if known := history.startups.get(site.provider):
-        lines.append(f"start-up {Duration(history.startup_s(site.provider) or 0.0)} (median of {len(known)} measured)")
+    if timed := history.sessions_timed(site.provider):
+        besides = " besides the wait for nodes" if waits else ""
+        taken = load.times.ask_s + (load.times.join_s if waits else load.times.warm_s)
+        lines.append(f"start-up {Duration(taken)}{besides} (median of {timed} measured)")
     if node.price:
         lines.append(f"{pool.node} costs {node.price} (manifest)")
-    if pool.max is not None and site.promises:
-        lines.append(f"a node is there after {pool.provision} and is paid until {pool.idle} after its last worker")
+    if waits:
+        comes = f"{Duration(load.node_s)} (measured)" if load.node_s is not None else f"{pool.provision}"
+        lines.append(
+            f"a node is there after {comes} and is paid from its start until {pool.idle} after its last worker"
+        )
     if pool.max is not None and pool.least:
         always = f"{plural(pool.least, 'node')} of {load.pool} always on"
         lines.append(f"not counted in the cost: {always}, {site.standing(load.pool)} a month")
@@ -331,6 +388,12 @@ def assumptions(site: Site, load: SweepLoad, history: History) -> list[str]:
         warm = plural(site.target.adaptive.minimum, "worker")
         lines.append(f"not counted before and after the sweep: {warm} kept warm while a session is open")
     return lines
+
+
+def allocations(load: SweepLoad, starts: int, lasts: Walltime) -> Iterator[str]:
+    """Yield how many workers are started where each lasts for a walltime only."""
+    again = ", jobs go on from their checkpoints" if load.sweep.checkpoints else ""
+    yield f"{plural(starts, 'worker start')}, each for a walltime of {Duration(lasts.seconds).walltime}{again}"
 
 
 def find_warnings(site: Site, load: SweepLoad, chosen: Point, placement: Placement) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""What a worker costs on a cloud: from the manifest where it says so, else from the dated list of the package.
+"""The price of a worker on a cloud: from the manifest where it says so, else from the dated list of the package.
 
 Fargate charges vCPUs and GBs by the hour; machines are charged whole. Prices of spot capacity change by the hour and
 are in no list: it is counted at the usual price, which it does not exceed, unless the manifest says what part it costs.

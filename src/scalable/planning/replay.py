@@ -78,7 +78,7 @@ def event_record(now: float, event: Event, instructions: Sequence[Instruction]) 
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RecordedStep:
     """An event and what the engine answered, as recorded."""
 
     now: float
@@ -97,7 +97,7 @@ class Recording:
     """The rules of a run, and all that its engine was told and answered."""
 
     rules: Rules
-    steps: tuple[Step, ...]
+    steps: tuple[RecordedStep, ...]
 
     @classmethod
     def of(cls, records: Iterable[Mapping[str, Any]]) -> Recording:
@@ -115,12 +115,12 @@ class Recording:
         )
 
 
-def step_of(number: int, record: Mapping[str, Any]) -> Step:
+def step_of(number: int, record: Mapping[str, Any]) -> RecordedStep:
     if record["kind"] == "alert":  # the journal's own: a disk did not take what was written before
         raise ReplayError(f"the record of its events has a gap after event {number - 1}: {record.get('text')}")
     facts = {name: value for name, value in record.items() if name not in ("kind", "t", "out")}
     try:
-        return Step(record["t"], decode_event({record["kind"]: facts}), list(record.get("out", ())))
+        return RecordedStep(record["t"], decode_event({record["kind"]: facts}), list(record.get("out", ())))
     except (KeyError, TypeError, ValueError) as error:
         raise ReplayError(f"event {number} ({record['kind']}) cannot be read: {error!r}") from None
 
@@ -158,7 +158,7 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a replay found."""
+    """The result of a replay."""
 
     events: int
     instructions: int
@@ -218,7 +218,7 @@ def simulate_again(recording: Recording) -> Simulated:
 
 
 class Measurements:
-    """How long everything took, gathered from recorded events and instructions."""
+    """The times of everything, gathered from recorded events and instructions."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
@@ -232,7 +232,7 @@ class Measurements:
         """When workers were asked for that have not come, by tag."""
         self.tags: dict[str, str] = {}
         """Of workers that are there."""
-        self.told: set[str] = set()
+        self.dismissed: set[str] = set()
         """Workers that the engine sent away."""
         self.begun: dict[str, dict[str, RecordedAttempt]] = {}
         """By worker: its jobs that have begun."""
@@ -243,7 +243,7 @@ class Measurements:
         self.kills: dict[str, tuple[float, Loss]] = {}
         """When and why jobs were told to die."""
 
-    def take(self, step: Step) -> None:
+    def take(self, step: RecordedStep) -> None:
         self.happened(step.event, step.now)
         for instruction in step.instructions:
             self.decided(instruction, step.now)
@@ -255,7 +255,7 @@ class Measurements:
                 self.jobs |= {job.id for job in sweep.jobs}
             case WorkerJoined(worker, tag):
                 self.tags[worker] = tag
-                self.arrived(tag, now, worker)
+                self.arrived(tag, now, worker, allocation=event.allocation, left_s=event.left_s)
             case WorkersRefused(tag) | WorkersWithdrawn(tag):
                 self.arrived(tag, now, news=event)
             case JobFinished(job) | JobLost(job):
@@ -267,11 +267,17 @@ class Measurements:
             self.recorded.script.append((now, event))
 
     def arrived(
-        self, tag: str, now: float, worker: str = "", news: WorkersRefused | WorkersWithdrawn | None = None
+        self,
+        tag: str,
+        now: float,
+        worker: str = "",
+        news: WorkersRefused | WorkersWithdrawn | None = None,
+        allocation: str = "",
+        left_s: float | None = None,
     ) -> None:
         waiting = self.requests.get(tag, [])
         asked = waiting[0] if waiting else now
-        arrival = Arrival(now - asked, worker, news)
+        arrival = Arrival(now - asked, worker, news, allocation, left_s)
         del waiting[: arrival.count]
         self.recorded.arrivals.setdefault(tag, []).append(arrival)
 
@@ -280,7 +286,7 @@ class Measurements:
             case AddWorkers(tag, count):
                 self.requests.setdefault(tag, []).extend([now] * count)
             case RemoveWorker(worker):
-                self.told.add(worker)
+                self.dismissed.add(worker)
             case StartJob(job, _, worker):
                 self.where[job] = worker
                 self.kills.pop(job, None)
@@ -293,7 +299,7 @@ class Measurements:
                 self.last_end = now
 
     def begin_next(self, worker: str, now: float) -> None:
-        """A worker begins its jobs in their order, as many at once as it has slots."""
+        """Begin a worker's jobs in their order, as many at once as it has slots."""
         begun, line = self.begun.setdefault(worker, {}), self.lines.get(worker, [])
         slots = self.rules.kinds[self.tags[worker]].slots if worker in self.tags else 0
         while line and len(begun) < slots:
@@ -331,7 +337,7 @@ class Measurements:
             if cause is not None:
                 self.killed(attempt, killed_at, cause)
                 attempt.deaf = True
-            elif event.worker not in self.told:
+            elif event.worker not in self.dismissed:
                 attempt.worker_lost = event.cause
-        if event.worker not in self.told and not attempts:
+        if event.worker not in self.dismissed and not attempts:
             self.recorded.script.append((now, event))

@@ -1,4 +1,4 @@
-"""What a worker takes and what a node offers, and the records providers are asked and answer with."""
+"""The needs of a worker and the offer of a node, and the records providers are asked and answer with."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def allocatable(node: NodeType, pool: Pool | None = None) -> Size:
 
 
 def equal_part(cpus: float, workers: int) -> int:
-    """CPUs of one of so many workers on one machine: whole ones, as thread pools are sized, and never none."""
+    """Return the CPUs of one of so many workers on a machine: whole ones, as thread pools are sized, never none."""
     return max(1, int(cpus) // max(1, workers))
 
 
@@ -91,7 +91,7 @@ def burst(profile: Profile, peak: Memory | None = None) -> Size:
 
 @dataclass(frozen=True, slots=True)
 class ResourceRequest:
-    """What one worker of a tag asks of a provider."""
+    """The request of one worker of a tag to a provider."""
 
     cpus: float = 1
     memory: str | None = None
@@ -104,7 +104,7 @@ class ResourceRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScalePlan:
-    """How many workers of each tag there should be, and how big each is."""
+    """The number of workers of each tag there should be, and how big each is."""
 
     workers_by_tag: dict[str, int] = field(default_factory=dict)
     resources_by_tag: dict[str, ResourceRequest] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class ScalePlan:
 
 @dataclass(frozen=True, slots=True)
 class CostEstimate:
-    """What a plan costs, in the shape providers answer with."""
+    """The cost of a plan, in the shape providers answer with."""
 
     provider: str
     region: str | None
@@ -134,7 +134,7 @@ class CostEstimate:
 
     @classmethod
     def by_cpu(cls, provider: str, price: Price, workers: Mapping[str, tuple[int, float]]) -> CostEstimate:
-        """CPUs by the hour, as batch systems charge; ``workers`` are how many of a tag with how many CPUs each."""
+        """Price CPUs by the hour, as batch systems charge; ``workers`` are how many of a tag with how many CPUs."""
         lines: list[dict[str, Any]] = []
         for tag, (count, cpus) in workers.items():
             amount = float((price.hourly * (cpus * count)).amount)

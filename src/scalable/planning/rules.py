@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 from scalable.engine import AdaptiveScaler, Rules, WorkerKind
 from scalable.engine.rules import ANY_MEMORY
+from scalable.machine_hours import MachineHours
 from scalable.manifest.machines import Profile
 from scalable.planning.capacity import CapacityError
+from scalable.planning.hours import worker_holding
 from scalable.planning.placement import UNLIMITED, OpenRoom, PoolRoom
 from scalable.planning.prices import HIRED_AT_LEAST_S, PriceUnknownError, hired
 from scalable.planning.resources import NOTHING, ScalePlan, Size, allocatable
@@ -34,6 +36,7 @@ def rules_for(
     *,
     adaptive: bool | AdaptiveScaler | None = None,
     budget: Money | None = None,
+    allocation: MachineHours | None = None,
     homes: Mapping[str, Home] | None = None,
     peaks: Mapping[str, Memory] | None = None,
     spread: bool = True,
@@ -60,13 +63,26 @@ def rules_for(
     }
     if budget is not None:
         rooms = {pool: payable(rule, budget.currency) for pool, rule in rooms.items()}
-    return Rules(kinds, rooms, site.manifest.policies, budget, most_workers=most)
+    if allocation is not None:
+        held = {tag: worker_holding(site, home.size, home.pool).of(allocation.unit) for tag, home in homes.items()}
+        kinds = {tag: replace(rule, held=held[tag]) for tag, rule in kinds.items()}
+    return Rules(
+        kinds,
+        rooms,
+        site.manifest.policies,
+        budget,
+        most_workers=most,
+        allocation=allocation,
+        most_at_once=at_once(site),
+    )
 
 
 def kind(site: Site, tag: str, home: Home, homes: Mapping[str, Home]) -> WorkerKind:
     size = home.size
     if not isinstance(size, Profile):
-        return WorkerKind(tag, home.pool, size.memory or ANY_MEMORY, slots=site.slots, larger=size.larger)
+        slots = site.slots if size.program.ranks == 1 else 1
+        walltime = site.walltime(tag)
+        return WorkerKind(tag, home.pool, size.memory or ANY_MEMORY, slots=slots, larger=size.larger, walltime=walltime)
     step = site.climb(home.name, home.pool)
     above = [name for name in (tag_on(*step), step[0]) if name in homes] if step is not None else []
     return WorkerKind(
@@ -77,7 +93,13 @@ def kind(site: Site, tag: str, home: Home, homes: Mapping[str, Home]) -> WorkerK
         slots=site.slots,
         alone=size.alone,
         larger=above[0] if above else None,
+        walltime=site.walltime(home.name),
     )
+
+
+def at_once(site: Site) -> int | None:
+    """Return the most batch jobs that may be there at once, where they end by themselves and are replaced."""
+    return site.worker_limit if any(site.walltime(tag) for tag in ("", *site.manifest.components)) else None
 
 
 def tag_on(profile: str, pool: str) -> str:
@@ -126,7 +148,9 @@ def footprint(site: Site, home: Home, plan: ScalePlan, peaks: Mapping[str, Memor
     node = allocatable(site.node(home.pool), site.pools[home.pool])
     if site.local:
         return NOTHING  # workers of this machine share what it has
-    if not site.promises or not home.request.fits(node):
+    if not site.promises:
+        return site.part_of_job(home.size, home.pool)  # one too large for any node: its backend says why none comes
+    if not home.request.fits(node):
         return node  # one that fits on no node is asked for all the same: its backend says why it does not come
     if not isinstance(home.size, Profile):
         return home.request
@@ -143,7 +167,12 @@ def room(
         prices = {tag: hourly(site, home) for tag, home in homes.items()}
         paid = {tag: price for tag, price in prices.items() if price is not None}
         most, least_s = 1 if site.local else UNLIMITED, HIRED_AT_LEAST_S if hired(site.target) else 0.0
-        return OpenRoom(pool, node, most, requests, prices=paid, least_s=least_s)
+        held = {tag: site.per_job(home.size) for tag, home in homes.items()}
+        return OpenRoom(
+            pool, node, most, requests, prices=paid, least_s=least_s,
+            per_job={tag: count for tag, count in held.items() if count > 1},
+            mixed=site.allocations.fills or site.allocations.alone,
+        )  # fmt: skip
     profiles = {tag: home.size for tag, home in homes.items() if isinstance(home.size, Profile)}
     return PoolRoom(
         name=pool,

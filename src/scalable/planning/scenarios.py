@@ -18,9 +18,9 @@ from scalable.manifest.policies import Growth, Sessions
 from scalable.manifest.work import Together
 from scalable.planning.history import History
 from scalable.planning.loads import loads_of, planned_sweeps
-from scalable.planning.margins import MarginRow, Status, margin_row
+from scalable.planning.margins import MarginRow, MarginStatus, margin_row
 from scalable.planning.options import runs_per_month
-from scalable.planning.simulation import Outcome
+from scalable.planning.simulation import SimulationOutcome
 from scalable.planning.site import PlannedSweep, Site
 from scalable.quantities import Duration, Money, percent
 from scalable.wording import plural
@@ -35,14 +35,14 @@ def answered(site: Site, name: str, history: History) -> MarginRow:
     try:
         return scenario_row(site, name, history)
     except PlanningError as error:
-        return MarginRow(name, 0, 0.0, 0.0, 0, 0, 0.0, 0.0, 0.0, 0.0, Status.FAIL, (str(error),))
+        return MarginRow(name, 0, 0.0, 0.0, 0, 0, 0.0, 0.0, 0.0, 0.0, MarginStatus.FAIL, (str(error),))
 
 
 def scenario_row(site: Site, name: str, history: History) -> MarginRow:
     scenario = site.manifest.scenarios[name]
     row = together_row(site, name, scenario, history)
     if waiting := waiting_notes(site, planned_sweeps(site, name, scenario, history)):
-        status = Status.FAIL if row.status is Status.FAIL else Status.WARN
+        status = MarginStatus.FAIL if row.status is MarginStatus.FAIL else MarginStatus.WARN
         row = replace(row, notes=(*row.notes, *waiting), status=status)
     stated = scenario.stated.ram_margin if scenario.stated else None
     if stated is not None and abs(stated - row.ram_margin) > 0.01:
@@ -57,7 +57,7 @@ def together_row(site: Site, name: str, together: Together, history: History, as
     return margin_row(name, loads, site.nodes[pool.node], pool, site.manifest.policies.margins, overlap=overlap)
 
 
-def waiting_notes(site: Site, planned: Sequence[PlannedSweep], outcome: Outcome | None = None) -> list[str]:
+def waiting_notes(site: Site, planned: Sequence[PlannedSweep], outcome: SimulationOutcome | None = None) -> list[str]:
     """Say which sweeps will not run beside the others, why, and how long each waits."""
     reasons: dict[str, str] = {}
     holders: list[tuple[str, SweepKind]] = []
@@ -75,7 +75,7 @@ def waiting_notes(site: Site, planned: Sequence[PlannedSweep], outcome: Outcome 
     return [f"{id.partition(' ')[2]} {waits[id]}: {why}" for id, why in reasons.items() if why]
 
 
-def simulated(site: Site, planned: Sequence[PlannedSweep]) -> Outcome:
+def simulated(site: Site, planned: Sequence[PlannedSweep]) -> SimulationOutcome:
     outcome = site.stage(planned).simulate()
     if outcome.unfinished:
         raise PlanningError(f"together they would not finish: {outcome.unfinished}")
@@ -210,9 +210,9 @@ class Month:
     lines: tuple[MonthLine, ...]
     total: Money
     start_and_idle: Money
-    """Nodes are paid while they idle before they go, which the sum of hours leaves out; their start costs nothing."""
+    """Nodes are paid while they start, and while they idle before they go; the sum of hours leaves both out."""
     bill: Money
-    """The total at the nodes' own prices with their idle time: what will be paid."""
+    """The total at the nodes' own prices with their start and idle time: what will be paid."""
     budget: Money
     notes: tuple[str, ...]
 
@@ -248,6 +248,7 @@ def months(site: Site, history: History | None = None) -> list[Month]:
 def month(site: Site, name: str, sessions: dict[str, Sessions], history: History) -> Month:
     budget = site.manifest.budget
     assert budget is not None
+    assert budget.monthly is not None, "months need it"
     lines = [MonthLine(what, None, None, None, cost) for what, cost in budget.fixed.items()]
     for pool, cost in site.always_on.items():
         lines.append(MonthLine(f"{pool}, always on", None, None, site.manifest.pools[pool].min, cost))
@@ -266,12 +267,14 @@ def month(site: Site, name: str, sessions: dict[str, Sessions], history: History
         used = budget.price.hourly if budget.price else price
         lines.append(MonthLine(scenario, line.sessions, line.hours, asked, used * hours))
         listed += price * hours
-        extra += price * (line.sessions * asked * site.tail_s(pool_name) / 3600)
+        extra += price * (line.sessions * asked * site.unused_s(pool_name) / 3600)
     total = sum((line.cost for line in lines), Money.zero(site.currency))
     bill = fixed + listed + extra
     notes = []
     if budget.price is not None:
-        notes.append(f"the total counts {budget.price}; the bill counts each node's own price, with its idle time")
+        notes.append(
+            f"the total counts {budget.price}; the bill counts each node's own price, with its start and idle time"
+        )
     if bill > budget.monthly:
         notes.append(f"the bill of {bill} is over the budget of {budget.monthly}")
     return Month(name, tuple(lines), total, extra, bill, budget.monthly, tuple(notes))

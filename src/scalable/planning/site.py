@@ -1,30 +1,34 @@
-"""Where work can run according to a manifest, and the models of it that the simulation needs."""
+"""The places where work can run according to a manifest, and the models of them that the simulation needs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from scalable.catalogue import profile_for
 from scalable.engine import Rules
 from scalable.engine.events import Job, SweepKind
-from scalable.engine.events import Sweep as Submission
+from scalable.engine.events import SubmittedSweep as Submission
+from scalable.engine.rules import Walltime
 from scalable.errors import PlanningError
 from scalable.findings import Finding
+from scalable.machine_hours import MachineHours
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.models import Component, Manifest
 from scalable.manifest.targets import HiredTarget, KubernetesTarget, LocalTarget, SlurmTarget
 from scalable.manifest.work import Retry, Sweep
-from scalable.planning.expected import common
+from scalable.planning.allocations import Allocations
+from scalable.planning.expected import is_heavy
+from scalable.planning.history import PARTS
+from scalable.planning.hours import in_job, is_program, size_of, worker_holding
 from scalable.planning.placement import Placement, PoolRoom, place
 from scalable.planning.prices import charge, hired
 from scalable.planning.resources import ScalePlan, Size, allocatable, equal_part, offered
 from scalable.planning.rules import ladder, rules_for, tag_on
-from scalable.planning.simulation import Outcome, simulate
+from scalable.planning.simulation import Faults, NextSession, SimulationOutcome, simulate
 from scalable.planning.simulation.cluster import ModelPool
-from scalable.planning.simulation.durations import JobLength
+from scalable.planning.simulation.durations import JobLength, SessionTimes
 from scalable.quantities import Cpu, Duration, Memory, Money, Price
 
 if TYPE_CHECKING:
@@ -46,7 +50,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """What workers of one tag are, and where they stand."""
+    """The workers of one tag, and where they stand."""
 
     name: str
     """Of the profile or component."""
@@ -79,8 +83,14 @@ class PlannedSweep:
     """
     retry: Retry | None = None
     """How its jobs are retried where that differs from the policies."""
-    startup_s: float = 0.0
-    """What a worker usually takes to join once its node is up."""
+    checkpoints: bool = False
+    """Its jobs go on where they stopped when their worker ends."""
+    times: SessionTimes = field(default_factory=SessionTimes)
+    """What a session for it usually takes to start and to end."""
+    node_s: float | None = None
+    """What a node of its pool usually takes to come, where that was measured."""
+    load_s: float = 0.0
+    """What the first job on a worker takes longer: its code is loaded then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +103,26 @@ class SimulationInput:
     caps: dict[str, float]
     durations: dict[str, JobLength]
     uses: dict[str, float]
-    startup_s: float
+    loads: dict[str, float]
+    times: SessionTimes
 
-    def simulate(self, seed: int = 0) -> Outcome:
+    def simulate(
+        self, seed: int = 0, faults: Faults | None = None, later: Sequence[SimulationInput] = ()
+    ) -> SimulationOutcome:
+        """Simulate its session, and others ``later`` that start when the one before has closed."""
+        together = (self, *later)
         return simulate(
             self.rules,
-            self.pools,
+            {name: pool for stage in together for name, pool in stage.pools.items()},
             self.sweeps,
-            caps=self.caps,
-            durations=self.durations,
-            uses=self.uses,
+            caps={tag: cpus for stage in together for tag, cpus in stage.caps.items()},
+            durations={name: length for stage in together for name, length in stage.durations.items()},
+            uses={name: cores for stage in together for name, cores in stage.uses.items()},
+            loads={name: seconds for stage in together for name, seconds in stage.loads.items()},
             seed=seed,
-            startup_s=self.startup_s,
+            faults=faults,
+            times=self.times,
+            later=[NextSession(stage.rules, stage.pools, stage.sweeps) for stage in later],
         )
 
 
@@ -121,8 +139,12 @@ class Site:
         base: Mapping[str, Any] | None = None,
         code: Callable[[str | None], str] = lambda run: "",
         findings: Iterable[Finding] = (),
+        batch_node: Size | None = None,
+        balance: MachineHours | None = None,
     ) -> None:
         self.manifest = manifest
+        self.balance = balance
+        """What the account has left by the cluster's own accounting, if that says so."""
         self.base = base or {}
         """What is locked in the store."""
         self.code = code
@@ -132,6 +154,9 @@ class Site:
         self.pin = pin
         """What a rollback holds fast; its sizes are in the manifest already."""
         self.target = manifest.targets.get(target) if target else None
+        self.target_name = target or ""
+        self.allocations = Allocations.of(self.target, batch_node)
+        """What one batch job holds; ``batch_node`` is what the nodes of the queue have, where that is known."""
         self.nodes: dict[str, NodeType] = dict(manifest.nodes)
         self.pools: dict[str, Pool] = dict(manifest.pools)
         self.local = isinstance(self.target, LocalTarget) or not (self.pools or self.target)
@@ -142,7 +167,14 @@ class Site:
             self.nodes = {LOCAL: NodeType(cpu=machine.cpu, memory=machine.memory)}
             self.pools = {"local": Pool(node=LOCAL, count=1, provision=Duration(0), idle=Duration(0))}
         elif not self.pools:
-            self.nodes, self.pools = implied(manifest, self.worker_limit)
+            self.nodes, self.pools = self.implied()
+
+    def implied(self) -> tuple[dict[str, NodeType], dict[str, Pool]]:
+        """Return a pool for a target without any, such as a batch queue: a node is a job that holds the most."""
+        limits = [size_of(profile) * self.per_job(profile) for profile in self.manifest.profiles.values()]
+        cpu, memory = max(limit.cpu for limit in limits), max(limit.memory for limit in limits)
+        pool = Pool(node=JOB, max=self.worker_limit or MOST_JOBS, provision=Duration(0), idle=Duration(0))
+        return {JOB: NodeType(cpu=cpu, memory=memory)}, {"jobs": pool}
 
     def pool_for(self, named: str | None, place: str, size: Size | None = None) -> str:
         """Return the pool that work runs on: the one it names, else the first for any work with room for its size."""
@@ -182,6 +214,11 @@ class Site:
             homes[tag] = Home(tag, profile, pools.get(tag, usual[0]))
         return homes
 
+    @property
+    def allocation(self) -> MachineHours | None:
+        """The hours of machines that the manifest budgets."""
+        return self.manifest.budget.allocation if self.manifest.budget else None
+
     def node(self, pool: str) -> NodeType:
         return self.nodes[self.pools[pool].node]
 
@@ -197,7 +234,7 @@ class Site:
 
     @property
     def always_on(self) -> dict[str, Money]:
-        """What the least nodes of pools cost a month, wherever work runs, but for pools that the budget calls fixed."""
+        """The monthly cost of the least nodes of pools, wherever work runs, without pools of fixed cost."""
         fixed = self.manifest.budget.fixed if self.manifest.budget else {}
         kept = {name: pool for name, pool in self.manifest.pools.items() if pool.min and name not in fixed}
         prices = {name: self.manifest.nodes[pool.node].price for name, pool in kept.items()}
@@ -207,25 +244,25 @@ class Site:
         """Return what a node of the pool nominally has for work: all but what other services use of it."""
         return offered(self.node(pool), self.pools[pool])
 
-    def tail_s(self, pool: str) -> float:
-        """Return how long a node is paid without computing: its workers go with the last row, it goes later."""
-        return self.pools[pool].idle.seconds
+    def unused_s(self, pool: str) -> float:
+        """Return how long a node is paid without computing: while it starts, and until it goes after its workers."""
+        return self.pools[pool].provision.seconds + self.pools[pool].idle.seconds
 
     @property
     def currency(self) -> str:
-        if self.manifest.budget:
+        if self.manifest.budget and self.manifest.budget.monthly:
             return self.manifest.budget.monthly.currency
         prices = [node.price.money.currency for node in self.nodes.values() if node.price]
         return prices[0] if prices else NO_CURRENCY
 
     @property
     def provider(self) -> str:
-        """Whose target it is; empty where only pools are asked about."""
+        """The provider of the target; empty where only pools are asked about."""
         return self.target.provider if self.target else "local" if self.local else ""
 
     @property
     def slots(self) -> int:
-        """How many jobs a worker computes at once."""
+        """The number of jobs that a worker computes at once."""
         return getattr(self.target, "threads_per_worker", 1)
 
     @property
@@ -239,9 +276,17 @@ class Site:
             return self.target.max_workers
         return None
 
+    def walltime(self, tag: str = "") -> Walltime | None:
+        """Return how long the allocation of a worker lasts, and which key says so; None where workers do not end."""
+        part = self.manifest.components.get(tag)
+        if part is not None and part.walltime is not None:
+            return Walltime(Duration.of_walltime(part.walltime).seconds, f"components.{tag}.walltime")
+        text = getattr(self.target, "walltime", None)
+        return Walltime(Duration.of_walltime(text).seconds, f"targets.{self.target_name}.walltime") if text else None
+
     @property
     def least_workers(self) -> int:
-        """How many workers the target keeps, at least the one that work needs."""
+        """The number of workers that the target keeps, at least the one that work needs."""
         adaptive = self.target.adaptive if self.target is not None else None
         return max(1, adaptive.minimum if adaptive is not None else 0)
 
@@ -256,8 +301,9 @@ class Site:
             request = Size(Cpu(1), peak or profile.memory_peak)
             fit = max(1, request.times_in(allocatable(self.node(pool))))
             return Placement(request, False, request, fit, fit)
-        if not self.promises:  # one batch job per worker
-            return Placement(Size.of(profile.limit), False, allocatable(self.node(pool)), 1, 1)
+        if not self.promises:
+            count = self.per_job(profile)
+            return Placement(Size.of(profile.limit), False, self.part_of_job(profile, pool), count, count)
         scales = self.pools[pool].max is not None
         return place(
             profile,
@@ -267,6 +313,26 @@ class Site:
             peak=peak,
             margins=self.manifest.policies.margins if roomy else None,
         )
+
+    def per_job(self, size: Profile | Component) -> int:
+        """Return how many workers one batch job holds; a program on several nodes has a job to itself."""
+        if is_program(size):
+            return 1
+        return self.allocations.per_job(in_job(size))
+
+    def batch_jobs(self, counts: Mapping[str, int]) -> int | None:
+        """Return in how many batch jobs so many workers of each tag come; nothing where there are no such jobs."""
+        if not isinstance(self.target, SlurmTarget):
+            return None
+        homes = {tag: home.size for tag, home in self.homes().items()}
+        programs = sum(count for tag, count in counts.items() if is_program(homes[tag]))
+        workers = [(tag, in_job(homes[tag]), count) for tag, count in counts.items() if not is_program(homes[tag])]
+        return programs + len(self.allocations.jobs(workers))
+
+    def part_of_job(self, size: Profile | Component, pool: str) -> Size:
+        """Return the part of a batch job, which stands for a node, that one worker takes."""
+        job, count = allocatable(self.node(pool)), self.per_job(size)
+        return Size(Cpu(job.cpu.millis // count), Memory(job.memory.bytes // count), job.gpus // count)
 
     def climb(self, name: str, pool: str) -> tuple[str, str] | None:
         """Return where a job of a profile goes after an OOM: the next profile with more memory, and its pool.
@@ -296,6 +362,7 @@ class Site:
         max_nodes: int | None = None,
         spread: bool = True,
         budget: Money | None = None,
+        allocation: MachineHours | None = None,
     ) -> SimulationInput:
         """Return rules, pools and sweeps for a simulation of these sweeps in one session that starts with the plan.
 
@@ -314,16 +381,28 @@ class Site:
             if sweep.peak:
                 peaks[sweep.profile] = max(sweep.peak, peaks.get(sweep.profile, sweep.peak))
         plan = plan or ScalePlan(workers)
-        rules = rules_for(self, plan, budget=budget, homes=homes, peaks=peaks, spread=spread, max_nodes=max_nodes)
+        rules = rules_for(
+            self, plan, budget=budget, allocation=allocation, homes=homes, peaks=peaks, spread=spread,
+            max_nodes=max_nodes,
+        )  # fmt: skip
         reached = {step: homes[step] for tag in workers for step in ladder(tag, rules.kinds)}
         used = {home.pool for home in reached.values()}
         rooms = {name: room for name, room in rules.pools.items() if name in used and isinstance(room, PoolRoom)}
+        waits = {sweep.pool: sweep.node_s for sweep in planned if sweep.node_s is not None}
         sweeps = [
             Submission(
                 sweep.id,
                 sweep.kind,
                 tuple(
-                    Job(name, sweep.id, tag_of(sweep, planned), group, sweep.duration.expected, sweep.memory)
+                    Job(
+                        name,
+                        sweep.id,
+                        tag_of(sweep, planned),
+                        group,
+                        sweep.duration.expected,
+                        sweep.memory,
+                        checkpoints=sweep.checkpoints,
+                    )
                     for name, group in sweep.jobs
                 ),
                 sweep.workers,
@@ -334,14 +413,15 @@ class Site:
         return SimulationInput(
             rules=rules,
             pools={
-                name: ModelPool(room, cpus=room.node.cpu.cores, least=min(self.pools[name].least, room.max_nodes))
+                name: ModelPool(room, room.node.cpu.cores, min(self.pools[name].least, room.max_nodes), waits.get(name))
                 for name, room in rooms.items()
             },
             sweeps=sweeps,
             caps={tag: self.worker_cpus(home.size, home.pool).cores for tag, home in reached.items()},
             durations={sweep.id: sweep.duration for sweep in planned},
             uses={sweep.id: sweep.cores or profiles[sweep.profile].limit.cpu.cores for sweep in planned},
-            startup_s=max((sweep.startup_s for sweep in planned), default=0.0),
+            loads={sweep.id: sweep.load_s for sweep in planned},
+            times=longest([sweep.times for sweep in planned]),
         )
 
     def worker_cpus(self, size: Profile | Component, pool: str) -> Cpu:
@@ -350,32 +430,33 @@ class Site:
         A component says how many CPUs its workers have, and is believed.
         """
         if not isinstance(size, Profile):
-            return Cpu.of(size.cpus)
+            return Cpu.of(size.program.all_cpus)
         if not self.local:
             return size.limit.cpu
         cores = self.node(pool).cpu.cores
         return min(size.limit.cpu, Cpu.of(equal_part(cores, self.worker_limit or int(cores))))
 
-    def hourly(self, size: Profile | Component, pool: str) -> Money | None:
-        """Return what a worker costs an hour where CPUs or machines of its own are charged, not nodes."""
+    def hourly(self, size: Profile | Component, pool: str, count: int | None = None) -> Money | None:
+        """Return what one of ``count`` workers costs an hour where CPUs or machines of its own are charged, not nodes.
+
+        Without a count its batch job is as full as it can be.
+        """
         if (cloud := hired(self.target)) is not None:
             memory = size.limit.memory if isinstance(size, Profile) else size.memory
             return charge(cloud, ceil(size_of(size).cpu.cores), memory).hourly
         price: Price | None = getattr(self.target, "cpu_price", None)
-        return price.hourly * self.worker_cpus(size, pool).cores if price is not None else None
+        return price.hourly * worker_holding(self, size, pool, count).cores if price is not None else None
 
     def memory_allowed(self, profile: Profile, pool: str) -> Memory:
-        """What a job may be expected to use: the profile's limit, or the policy's share of a node if that is less."""
+        """Return what a job may be expected to use: the profile's limit, or the policy's share of a node if less."""
         share = self.manifest.policies.preflight.memory
         return min(profile.limit.memory, Memory(int(self.node(pool).memory.bytes * share)))
 
 
-def implied(manifest: Manifest, limit: int | None) -> tuple[dict[str, NodeType], dict[str, Pool]]:
-    """For a target without pools, such as a batch queue: one job per worker, as large as the largest profile."""
-    limits = [profile.limit for profile in manifest.profiles.values()]
-    cpu, memory = max(limit.cpu for limit in limits), max(limit.memory for limit in limits)
-    pool = Pool(node=JOB, max=limit or MOST_JOBS, provision=Duration(0), idle=Duration(0))
-    return {JOB: NodeType(cpu=cpu, memory=memory)}, {"jobs": pool}
+def longest(times: Sequence[SessionTimes]) -> SessionTimes:
+    """Return what one session takes for several sweeps: of each part what the slowest of them takes."""
+    parts = {name: max((getattr(each, name) for each in times), default=0.0) for name in PARTS}
+    return SessionTimes(**parts)
 
 
 def tag_of(sweep: PlannedSweep, planned: Iterable[PlannedSweep]) -> str:
@@ -384,18 +465,23 @@ def tag_of(sweep: PlannedSweep, planned: Iterable[PlannedSweep]) -> str:
     return tag_on(sweep.profile, sweep.pool) if elsewhere else sweep.profile
 
 
-def size_of(size: Profile | Component) -> Size:
-    """Return what a worker may use at most."""
-    if isinstance(size, Profile):
-        return Size.of(size.limit)
-    return Size(Cpu.of(size.cpus), size.memory or Memory(0), size.gpus)
-
-
 def requested(size: Profile | Component) -> Size:
     """Return what a scheduler sets aside for a worker; a component without memory asks for none."""
     return Size.of(size.request) if isinstance(size, Profile) else size_of(size)
 
 
+def needed_tags(manifest: Manifest, base: Mapping[str, Any]) -> set[str]:
+    """Return the kinds of workers that work of the manifest needs: its components, and profiles that sweeps run on."""
+    return {*manifest.components, *(profile_of(sweep, base) for sweep in manifest.sweeps.values())}
+
+
 def profile_of(sweep: Sweep, base: Mapping[str, Any]) -> str:
-    """Return the profile of a sweep's workers: as it says, else as its factor, its settings and what is locked need."""
-    return sweep.profile or profile_for(sweep.factor, common(sweep, base), sweep.run)
+    """Return the profile of a sweep's workers: as it says, else as what it varies, its settings and locks need.
+
+    Planner, forecast and executor all ask this. Routing is per sweep, never per variant.
+    """
+    if sweep.profile is not None:
+        return sweep.profile
+    if is_heavy(sweep, base):
+        return "heavy"
+    return sweep.plugin.profiles.get(sweep.run or "", "standard") if sweep.plugin is not None else "standard"

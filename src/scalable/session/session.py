@@ -23,6 +23,7 @@ from scalable.cluster.base import (
     DeploymentSpec,
     LaunchRefused,
     ProviderError,
+    Tenant,
     ask_provider,
     get_provider,
 )
@@ -32,30 +33,29 @@ from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
 from scalable.errors import PlanningError, ScalableError, UsageError
 from scalable.manifest import Loaded, ManifestError, ValidationReport, load_file
 from scalable.manifest.targets import installed_providers
-from scalable.observe.folders import RunFolder, runs_dir
+from scalable.observe.folders import RunFolder, find_manifest, runs_dir
 from scalable.observe.history import learn
-from scalable.observe.journal import Journal
+from scalable.observe.journal import Journal, read
 from scalable.observe.liveness import state_of
-from scalable.observe.reading import read
 from scalable.observe.report import report_of
 from scalable.observe.view import RunView
 from scalable.planning.campaign import plan_all
-from scalable.planning.components import plan_components
+from scalable.planning.components import plan_components, task_s
 from scalable.planning.front import Choice
 from scalable.planning.pins import sizes_of
 from scalable.planning.plan import Plan, budget_left, plan_sweep
 from scalable.planning.resources import Origin
 from scalable.planning.rules import rules_for
-from scalable.planning.site import Site
+from scalable.planning.site import Site, needed_tags
 from scalable.quantities import Money
 from scalable.session.driver import tasks
 from scalable.session.driver.diagnosis import SessionObserver
 from scalable.session.driver.driver import Driver
-from scalable.session.driver.event_log import Recording
 from scalable.session.driver.recorder import record
-from scalable.session.driver.records import AnyPlan, ending, planned, started
+from scalable.session.driver.records import AnyPlan, EventLog, ending, planned, started
 from scalable.session.machine import history, site_of
 from scalable.session.money.accounts import Others, catch_up
+from scalable.session.money.hours import Allowance, allowance_of, raise_budget
 from scalable.session.money.tariffs import tariff_of
 from scalable.session.operate.live import live
 from scalable.session.operate.rollback import PinScope, pin_of
@@ -65,12 +65,15 @@ from scalable.sweeps.loading import artefacts_url, open_results, store_url
 from scalable.wording import shown
 
 if TYPE_CHECKING:
+    from scalable.observe.drivers import DriverFolder
     from scalable.planning.history import History
     from scalable.session.sweep.outcomes import SweepOutcome
     from scalable.sweeps.compiling import Compiled
+    from scalable.sweeps.workload import Workload
 
 logger = logging.getLogger("scalable")
 
+SCRATCH = ".scalable/scratch"  # below the project's folder
 SEE_THIS_FOLDER = ("local", "slurm")  # providers whose workers share the file system of the driver
 START_WITHIN_S = 120.0  # workers of this machine that are not there by then will not come
 
@@ -99,8 +102,12 @@ class ScalableSession:
         self.client: ScalableClient | None = None
         self.cluster: ClusterHandle | None = None
         self.driver: Driver | None = None
-        self.failing: dict[tuple[str, str | None], str] = {}
-        """By sweep, and by asset where only its rows were meant: why it is not complete though nothing was raised."""
+        self.failing: dict[tuple[str, frozenset[tuple[str, str]]], str] = {}
+        """By sweep and the axis values that rows were chosen by: why it is not complete, though nothing was raised."""
+        self.workloads: dict[str, Workload] = {}
+        """Workloads of sweeps that are not found by name, since they are a script's or a notebook's own."""
+        self.detached: DriverFolder | None = None
+        """The record of this process as a detached driver, if it is one."""
         self.most: Money | None = None
         """What it may spend, besides what is left of the budget."""
         self._journal: Journal | None = None
@@ -116,8 +123,8 @@ class ScalableSession:
 
     @classmethod
     def from_yaml(cls, path: str | Path | None = None, *, target: str | None = None) -> ScalableSession:
-        """Read a manifest: the one named, else ``SCALABLE_MANIFEST``, else ``./scalable.yaml``."""
-        file = Path(path or os.environ.get("SCALABLE_MANIFEST") or "scalable.yaml")
+        """Read a manifest: the one named, else ``SCALABLE_MANIFEST``, else ``scalable.yaml`` here or above."""
+        file = find_manifest(path)
         asked = target or os.environ.get("SCALABLE_TARGET") or None
         live = cls._shared
         if live is not None and file.resolve() == live.path.resolve() and asked in (None, live.target):
@@ -137,11 +144,15 @@ class ScalableSession:
 
     def site(self) -> Site:
         """Where its work runs, for planning."""
-        return site_of(self.manifest, self.target, self.path.resolve().parent, self.pin)
+        return site_of(self.manifest, self.target, self.path.resolve().parent, self.pin, self.workloads.values())
 
     def validate(self) -> ValidationReport:
         """What is wrong or questionable in the manifest, and what the target's provider says of it."""
-        return self.report + ask_provider(self.manifest, self.spec(), self.report)
+        return self._validate(needed_tags(self.manifest, {}))
+
+    def _validate(self, tags: Collection[str]) -> ValidationReport:
+        """Ask the provider about the kinds of workers that are needed; one that nobody uses keeps nothing from it."""
+        return self.report + ask_provider(self.manifest, self.spec().only(tags), self.report)
 
     def plan(self, *, dry_run: bool = False, objective: str | None = None, policy: str | None = None) -> AnyPlan:
         """How many workers of each kind. Nothing is started by planning, with or without ``dry_run``."""
@@ -179,8 +190,8 @@ class ScalableSession:
 
     def _start(self, plan: AnyPlan, adaptive: bool | AdaptiveScaler | None) -> ScalableClient:
         provider = self.provider
-        if not (found := self.validate()).ok:
-            raise ManifestError(found)
+        if not (report := self._validate(plan.scale_plan.workers_by_tag)).ok:
+            raise ManifestError(report)
         self.failing = {}
         self.run = run = RunFolder.create(self.manifest.project.name, runs_dir(manifest=self.path))
         self._open.add(self)
@@ -188,6 +199,8 @@ class ScalableSession:
         journal = self._journal = Journal(run.journal)
         atexit.unregister(journal.close)  # this session closes it, after the end was written
         facts = started(self, spec)
+        if self.detached is not None:
+            facts["driver"] = self.detached.drives(run)
         run.write_run(facts)
         journal.write("run-started", **facts)
         journal.write("plan", **planned(plan), sizes=sizes_of(self.manifest))
@@ -207,16 +220,20 @@ class ScalableSession:
         if tariff is not None:
             others = Others(run, tariff.currency)
             tariff = tariff.within(self.money_left(site, others), others)
+        allowance = self.hours_left(site)
+        money, hours = tariff.budget if tariff else None, allowance.budget
+        rules = rules_for(site, plan.scale_plan, adaptive=adaptive, budget=money, allocation=hours)
         self.driver = Driver(
             cluster,
-            Engine(rules_for(site, plan.scale_plan, adaptive=adaptive, budget=tariff.budget if tariff else None)),
+            Engine(rules),
             journal,
             recorder,
             run,
             tariff=tariff,
+            allowance=allowance if hours is not None or isinstance(cluster.launcher, Tenant) else None,
             scaler=adaptive if isinstance(adaptive, AdaptiveScaler) else None,
         )
-        self.driver.recording = Recording(run.events, self.driver.engine.view.rules)
+        self.driver.recording = EventLog(run.events, self.driver.engine.view.rules)
         self.driver.on_look = SessionObserver(self.driver)
         self.driver.live = live(self.driver, run, facts, self.manifest, self.history())
         cluster.sync(self.driver.begin)
@@ -228,16 +245,23 @@ class ScalableSession:
     def money_left(self, site: Site, others: Others) -> Money | None:
         """What may be spent from now on, where something costs and the manifest has a budget in that money."""
         most = self.most if self.most is not None and self.most.currency == others.currency else None
-        if self.manifest.budget is None or others.currency != self.manifest.budget.monthly.currency:
+        monthly = self.manifest.budget.monthly if self.manifest.budget else None
+        if monthly is None or others.currency != monthly.currency:
             return most
         catch_up(self.folder)
         left = budget_left(site, self.history())
         assert left is not None, "there is a budget"
         left -= others.before
         if left.amount <= 0:
-            budget = self.manifest.budget.monthly
-            raise PlanningError(f"nothing is left of this month's budget of {budget}; raise budget.monthly to start")
+            raise PlanningError(f"nothing is left of this month's budget of {monthly}; raise budget.monthly to start")
         return left if most is None else min(left, most, key=lambda money: money.amount)
+
+    def hours_left(self, site: Site) -> Allowance:
+        """What may be used of the allocation from now on, by the manifest's budget and the account's balance."""
+        if site.allocation is None:
+            return Allowance()
+        catch_up(self.folder)
+        return allowance_of(site, self.history(), Others(self.folder, ""))
 
     @property
     def folder(self) -> RunFolder:
@@ -277,36 +301,40 @@ class ScalableSession:
         """Run the manifest's tasks (all that say what to run, or these and what they need); results by task."""
         todo = tasks.chosen(self.manifest.tasks, names)
         driver = self.live()
+        history = self.history()
+        lengths = {name: task_s(name, task, history) for name, task in todo.items()}
         with self.open_store() as store:
             results: dict[str, Any] = driver.cluster.sync(
-                tasks.run_tasks, driver, todo, store, self.history().peaks, self.cache_folder()
+                tasks.run_tasks, driver, todo, store, history.peaks, self.task_folders(), lengths
             )
         return results
 
-    def compile(self, sweep: str, store: Store, asset: str | None = None) -> Compiled:
-        """A sweep's rows with their keys, all or those of one asset, on top of what is locked in the store."""
+    def compile(self, sweep: str, store: Store, where: Mapping[str, str] | None = None) -> Compiled:
+        """Return a sweep's rows with their keys, all or those with some values of axes, on top of what is locked."""
         from scalable.sweeps.compiling import compiled
         from scalable.sweeps.loading import importable
 
         with importable(self.path.resolve().parent):
-            whole = compiled(self.manifest, sweep, store.config().base_env)
-        return whole if asset is None else whole.of(asset)
+            whole = compiled(self.manifest, sweep, store.config().base_env, self.workloads.get(sweep))
+        return whole.of(where) if where else whole
 
     def run_sweep(
         self, name: str, plan: Plan | None = None, *, tell: Callable[[str], None] = logger.warning,
         watched: Callable[[RunFolder], AbstractContextManager[object]] = nullcontext, asset: str | None = None,
-        holder: str = "",
+        holder: str = "", where: Mapping[str, str] | None = None,
     ) -> SweepOutcome:  # fmt: skip
         """Compute what the store lacks of a sweep; the outcome is what the store has then.
 
         A session that was not started is, once the sweep may run among those of other processes, and is closed again;
-        not at all if nothing is missing. ``tell`` hears why it waits, ``watched`` is entered while it runs. With an
-        ``asset`` only its rows are computed and expected. Processes that name the same ``holder`` are one sweep to
-        others, and what failed under it is not tried again.
+        not at all if nothing is missing. ``tell`` hears why it waits, ``watched`` is entered while it runs. With
+        ``where={"dataset": "wine"}`` only rows with these values of axes are computed and expected; ``asset`` is a
+        short form of it. Processes that name the same ``holder`` are one sweep to others, and what failed under it is
+        not tried again.
         """
         from scalable.session.sweep.running import run_sweep
 
-        return run_sweep(self, name, plan, tell, watched, asset, holder)
+        chosen = {**(where or {}), **({"asset": asset} if asset is not None else {})}
+        return run_sweep(self, name, plan, tell, watched, chosen, holder)
 
     def run_pilot(
         self, name: str, *, tell: Callable[[str], None] = logger.warning,
@@ -321,11 +349,12 @@ class ScalableSession:
 
         return run_pilot(self, name, lambda session: run_sweep(session, name, None, tell, watched, pilot=True))
 
-    def judge(self, sweep: str, asset: str | None, why: str) -> None:
-        """Why a sweep is not complete, or nothing; what is true of all its rows is true of each asset's."""
-        self.failing = {of: told for of, told in self.failing.items() if of[0] != sweep or asset not in (None, of[1])}
+    def judge(self, sweep: str, where: Mapping[str, str], why: str) -> None:
+        """Note why a sweep is not complete, or that it is; what is true of some rows is true of those among them."""
+        chosen = frozenset(where.items())
+        self.failing = {of: reason for of, reason in self.failing.items() if of[0] != sweep or not chosen <= of[1]}
         if why:
-            self.failing[sweep, asset] = why
+            self.failing[sweep, chosen] = why
 
     def plan_sweep(self, name: str, *, objective: str | None = None, policy: str | None = None) -> Plan:
         """What one sweep needs here."""
@@ -358,12 +387,14 @@ class ScalableSession:
         """Where results of stages are kept, the same for every worker."""
         return artefacts_url(self.manifest)
 
-    def cache_folder(self) -> str | None:
-        """Where workers keep results of cached tasks, in the project's folder where they see it."""
+    def task_folders(self) -> tasks.TaskFolders:
+        """Where workers keep results and outputs of tasks, in the project's folder where they see it."""
         named = self.manifest.project.local_cache
         if self.spec().target.provider not in SEE_THIS_FOLDER:
-            return named
-        return str(self.manifest.folder.absolute() / Path(named or DEFAULT_FOLDER).expanduser())
+            return tasks.TaskFolders(named)
+        folder = self.manifest.folder.absolute()
+        cache = folder / Path(named or DEFAULT_FOLDER).expanduser()
+        return tasks.TaskFolders(str(cache), str(folder), str(folder / SCRATCH))
 
     def history(self) -> History:
         """What earlier runs of this project measured."""
@@ -374,7 +405,7 @@ class ScalableSession:
         before = len(driver.refusals)
         driver.cluster.sync(driver.settled)
         if stopped := driver.engine.view.braked:
-            raise PlanningError(f"{stopped}; raise budget.monthly")
+            raise PlanningError(f"{stopped}; {raise_budget(self.manifest)}")
         if self.spec().target.provider == "local":
             wanted = {tag: kind.minimum for tag, kind in driver.engine.view.tags.items()}
             driver.cluster.wait_until(wanted, START_WITHIN_S)

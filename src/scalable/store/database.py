@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from enum import Enum
 from itertools import islice
 from typing import Any
 
@@ -15,23 +15,35 @@ from scalable.store.dialects import dialect_of, explained
 from scalable.store.errors import ConfigChanged, LeaseLostError, RowError, StoreError
 from scalable.store.interface import Config, Filter
 from scalable.store.outbox import Entry, merged
-from scalable.store.rows import AttemptRow, IncidentRow, Row, SweepRun, check_names, set_number, storable, stored
+from scalable.store.rows import (
+    AttemptRow,
+    IncidentRow,
+    Row,
+    SweepRun,
+    check_axis,
+    check_names,
+    set_number,
+    storable,
+    stored,
+)
 from scalable.store.tables import (
     ROW_COLUMNS,
     TABLES,
     attempts,
     config,
     config_history,
-    create,
     leases,
-    ready,
     results,
     row,
 )
 from scalable.store.urls import Location
+from scalable.store.versions import VERSION, create, ready, version_of
 from scalable.wording import shown
 
 PAGE = 1000  # rows fetched at once, and keys asked for
+UPGRADE_S = 1800.0  # how long to wait for another process that changes the tables; a million rows take minutes
+
+logger = logging.getLogger("scalable.store")
 
 
 CONFIG_COLUMNS = Config.__slots__
@@ -42,27 +54,47 @@ class Database:
 
     def __init__(self, location: Location, patience_s: float) -> None:
         self.url = location.shown
-        self.dialect = dialect_of(location, patience_s)
-        self.engine = self.dialect.engine
-        self._for_writing = self.engine.execution_options(writes=True)
+        self._connect(location, patience_s)
         try:
-            self._prepare()
+            self._prepare(location, patience_s)
         except StoreError:
             self.close()
             raise
         self.dialect.prepare()
 
-    def _prepare(self) -> None:
+    def _connect(self, location: Location, patience_s: float) -> None:
+        self.dialect = dialect_of(location, patience_s)
+        self.engine = self.dialect.engine
+        self._for_writing = self.engine.execution_options(writes=True)
+
+    def _prepare(self, location: Location, patience_s: float) -> None:
         """Make the tables in a new database, or bring old ones up to date.
 
-        One that has them is only read, so that a long writer is no obstacle.
+        One that has them is only read, so that a long writer is no obstacle. Who finds old ones waits for whoever is
+        bringing them up to date already.
         """
         with self.reading() as connection:
             if ready(connection, f"store {self.url}"):
                 return
+            version = version_of(connection)
+        if version is None:
+            self._create()
+            return
+        self.close()
+        self._connect(location, max(patience_s, UPGRADE_S))
+        self._create()
+        self.close()
+        self._connect(location, patience_s)
+
+    def _create(self) -> None:
         with self.writing("tables") as connection:
-            if not ready(connection, f"store {self.url}"):
-                create(connection)
+            if ready(connection, f"store {self.url}"):
+                return
+            version = version_of(connection)
+            kept = self.dialect.back_up(version) if version is not None else ""
+            create(connection)
+        if version is not None:
+            logger.warning("store %s: its tables changed from version %s to %s%s", self.url, version, VERSION, kept)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -89,8 +121,8 @@ class Database:
             if any(isinstance(entry.record, SweepRun) for entry in kept):
                 Configs(self).ensure(connection)
             for kind, table in TABLES.items():
-                if found := [entry for entry in kept if isinstance(entry.record, kind)]:
-                    self.dialect.upsert(connection, table, found)
+                if of_kind := [entry for entry in kept if isinstance(entry.record, kind)]:
+                    self.dialect.upsert(connection, table, of_kind)
 
     def check(self, connection: Connection, token: int | None) -> None:
         """Raise unless the lease with this token is held; until the transaction ends it cannot be taken away."""
@@ -115,43 +147,53 @@ class Database:
 
     def keys(self, wanted: Filter) -> set[str]:
         with self.reading() as connection:
-            return set(connection.scalars(matching(select(results.c.run_key), wanted)))
+            return set(connection.scalars(self.matching(select(results.c.run_key), wanted)))
+
+    def matching(self, statement: Select[Any], wanted: Filter) -> Select[Any]:
+        status = wanted.run_status and wanted.run_status.value
+        for column, text in {"sweep": wanted.sweep, "name": wanted.name, "run_status": status}.items():
+            if text is not None:
+                statement = statement.where(results.c[column] == text)
+        for axis, value in wanted.where.items():
+            check_axis(axis, "filter")
+            statement = statement.where(self.dialect.axis_is(axis, value))
+        return statement
 
     def rows(self, wanted: Filter) -> Iterator[Row]:
         """All from one moment, however long the reading takes."""
-        statement = matching(select(*ROW_COLUMNS), wanted).order_by(results.c.written_at, results.c.run_key)
+        statement = self.matching(select(*ROW_COLUMNS), wanted).order_by(results.c.written_at, results.c.run_key)
         with self.reading() as connection:
-            for found in connection.execution_options(yield_per=PAGE).execute(statement):
-                yield row(found._asdict())
+            for record in connection.execution_options(yield_per=PAGE).execute(statement):
+                yield row(record._asdict())
 
     def find(self, keys: Iterable[str]) -> dict[str, Row]:
         wanted = iter(dict.fromkeys(keys))
-        found: dict[str, Row] = {}
+        rows: dict[str, Row] = {}
         with self.reading() as connection:
             while some := list(islice(wanted, PAGE)):
                 for each in connection.execute(select(*ROW_COLUMNS).where(results.c.run_key.in_(some))):
-                    found[each.run_key] = row(each._asdict())
-        return found
+                    rows[each.run_key] = row(each._asdict())
+        return rows
 
     def attempts(self, keys: Iterable[str]) -> dict[str, list[AttemptRow]]:
         wanted = iter(dict.fromkeys(keys))
         columns = [attempts.c[each.name] for each in fields(AttemptRow)]
-        found: dict[str, list[AttemptRow]] = {}
+        by_key: dict[str, list[AttemptRow]] = {}
         with self.reading() as connection:
             while some := list(islice(wanted, PAGE)):
                 statement = select(*columns).where(attempts.c.run_key.in_(some)).order_by(attempts.c.attempt)
                 for each in connection.execute(statement):
-                    found.setdefault(each.run_key, []).append(AttemptRow(**each._asdict()))
-        return found
+                    by_key.setdefault(each.run_key, []).append(AttemptRow(**each._asdict()))
+        return by_key
 
     def get(self, run_key: str) -> Row | None:
         return self.find([run_key]).get(run_key)
 
     def runs(self, sweep: str | None) -> list[SweepRun]:
-        return [SweepRun.from_dict(found) for found in self.begun(SweepRun, sweep)]
+        return [SweepRun.from_dict(record) for record in self.begun(SweepRun, sweep)]
 
     def incidents(self, sweep: str | None) -> list[IncidentRow]:
-        return [IncidentRow.from_dict(found) for found in self.begun(IncidentRow, sweep)]
+        return [IncidentRow.from_dict(record) for record in self.begun(IncidentRow, sweep)]
 
     def begun(self, kind: type[SweepRun] | type[IncidentRow], sweep: str | None) -> list[dict[str, Any]]:
         """Return records of a sweep, or of all, in the order they began."""
@@ -160,7 +202,7 @@ class Database:
         if sweep is not None:
             statement = statement.where(table.c.sweep == sweep)
         with self.reading() as connection:
-            return [found._asdict() for found in connection.execute(statement)]
+            return [record._asdict() for record in connection.execute(statement)]
 
     def close(self) -> None:
         self.engine.dispose()
@@ -169,14 +211,6 @@ class Database:
 def written_in_order(entry: Entry) -> str:
     """Two writers that touch the same rows in the same order wait for each other instead of failing."""
     return entry.key[1]
-
-
-def matching(statement: Select[Any], wanted: Filter) -> Select[Any]:
-    for each in fields(wanted):
-        value = getattr(wanted, each.name)
-        if value is not None:
-            statement = statement.where(results.c[each.name] == (value.value if isinstance(value, Enum) else value))
-    return statement
 
 
 class Configs:
@@ -192,8 +226,8 @@ class Configs:
     def history(self) -> list[Config]:
         with self.database.reading() as connection:
             columns = [config_history.c[name] for name in CONFIG_COLUMNS]
-            found = connection.execute(select(*columns).order_by(config_history.c.version))
-            return [Config(*each) for each in found]
+            versions = connection.execute(select(*columns).order_by(config_history.c.version))
+            return [Config(*each) for each in versions]
 
     def ensure(self, connection: Connection) -> None:
         """Have a row of the configuration also while nothing was ever set, for those who ask the table itself."""
@@ -230,14 +264,14 @@ def checked_config(base_env: Mapping[str, Any], factor: str | None, variant: Any
         raise RowError(f"{where}: base_env is a {type(base_env).__name__}; write a mapping of names to values")
     if not isinstance(reason, str) or not reason.strip():
         raise RowError(f"{where}: reason is {shown(reason)}; say why it is changed, for those who ask later")
-    found = Config(0, stored(base_env, where, "base_env"), factor, variant, reason)
-    check_texts(found.base_env, f"{where}: base_env")
-    check_names(found, where, "factor", "reason")
+    config = Config(0, stored(base_env, where, "base_env"), factor, variant, reason)
+    check_texts(config.base_env, f"{where}: base_env")
+    check_names(config, where, "factor", "reason")
     if isinstance(variant, str):
-        check_names(found, where, "variant")
+        check_names(config, where, "variant")
     elif not isinstance(variant, bool):
-        set_number(found, "variant", where, keep_whole=True)
-    return found
+        set_number(config, "variant", where, keep_whole=True)
+    return config
 
 
 def check_texts(value: Any, where: str) -> None:

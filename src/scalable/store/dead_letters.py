@@ -31,7 +31,7 @@ ID_LENGTH = 16  # hexadecimal digits
 
 
 def letter_of(source: Entry | Damage, reason: str, tries: int, now: float) -> DeadLetter:
-    """``tries`` is how often it was refused."""
+    """Make a letter; ``tries`` is how often it was refused."""
     if isinstance(source, Damage):
         kind, text, same = LINE, source.content, source.content
     else:
@@ -46,34 +46,34 @@ class DeadLetters:
         self.database = database
         self.file = LetterFile(beside.with_name(beside.name + ENDING))
 
-    def add(self, found: Sequence[DeadLetter]) -> None:
+    def add(self, new: Sequence[DeadLetter]) -> None:
         """Keep the letters; StoreError if neither database nor file takes them."""
         try:
-            self._add_to_table(found)
+            self._add_to_table(new)
         except StoreError as refused:
             try:
-                self.file.change(add=found)
+                self.file.change(add=new)
             except OSError as error:
                 raise StoreError(f"{refused}; {self.file.path} cannot be written: {error.strerror}") from None
 
     def list(self) -> Sequence[DeadLetter]:
-        """The oldest first."""
+        """Return the letters, the oldest first."""
         columns = [letters.c[name] for name in DeadLetter.__slots__]
         with self.database.reading() as connection:
-            found = {each.id: DeadLetter(*each) for each in connection.execute(select(*columns))}
+            by_id = {each.id: DeadLetter(*each) for each in connection.execute(select(*columns))}
         for letter in self.file.read():
-            there = found.get(letter.id)
-            found[letter.id] = replace(letter, tries=letter.tries + there.tries) if there else letter
-        return sorted(found.values(), key=lambda letter: (letter.written_at, letter.id))
+            there = by_id.get(letter.id)
+            by_id[letter.id] = replace(letter, tries=letter.tries + there.tries) if there else letter
+        return sorted(by_id.values(), key=lambda letter: (letter.written_at, letter.id))
 
     def chosen(self, ids: Collection[str] | None) -> Sequence[DeadLetter]:
-        found = self.list()
+        every = self.list()
         if ids is None:
-            return found
-        known = {letter.id for letter in found}
+            return every
+        known = {letter.id for letter in every}
         if unknown := [each for each in ids if each not in known]:
             raise StoreError(undefined("dead letter", unknown[0], known))
-        return [letter for letter in found if letter.id in ids]
+        return [letter for letter in every if letter.id in ids]
 
     def replay(self, ids: Collection[str] | None) -> ReplayOutcome:
         replayed: list[DeadLetter] = []
@@ -92,8 +92,8 @@ class DeadLetters:
         return ReplayOutcome(len(replayed), tuple(left))
 
     def drop(self, ids: Collection[str] | None) -> int:
-        found = self.chosen(ids)
-        gone = [letter.id for letter in found]
+        dropped = self.chosen(ids)
+        gone = [letter.id for letter in dropped]
         with self.database.writing() as connection:
             for each in gone:
                 connection.execute(delete(letters).where(letters.c.id == each))
@@ -104,20 +104,20 @@ class DeadLetters:
                 raise StoreError(f"{self.file.path} cannot be written: {error.strerror}") from None
         return len(gone)
 
-    def _add_to_table(self, found: Sequence[DeadLetter]) -> None:
+    def _add_to_table(self, new: Sequence[DeadLetter]) -> None:
         insert = sqlite.insert if self.database.engine.dialect.name == "sqlite" else postgresql.insert
         statement = insert(letters)
-        new = statement.excluded
+        excluded = statement.excluded
         statement = statement.on_conflict_do_update(
-            index_elements=[letters.c.id], set_={"reason": new.reason, "tries": letters.c.tries + new.tries}
+            index_elements=[letters.c.id], set_={"reason": excluded.reason, "tries": letters.c.tries + excluded.tries}
         )
         with self.database.writing() as connection:
-            for letter in found:
+            for letter in new:
                 connection.execute(statement, asdict(letter))
 
 
 class LetterFile:
-    """Where letters go that the database does not take even as letters. One line of JSON each."""
+    """The file of letters that the database does not take even as letters. One line of JSON each."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

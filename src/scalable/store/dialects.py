@@ -1,4 +1,4 @@
-"""What differs between the databases: how a connection is set up, how writers keep out of each other's way, how several
+"""Differences between the databases: how a connection is set up, how writers keep out of each other's way, how several
 records become one statement, whose clock counts, and the words for what a database reports. Everything else is one
 path.
 
@@ -8,20 +8,27 @@ A database's own text may hold the statement and a row's values, so of what it s
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from itertools import count
 from math import ceil
 from pathlib import Path
+from sqlite3 import SQLITE_BUSY, OperationalError
 from typing import Any, Protocol
 
 from sqlalchemy import (
     JSON,
+    ColumnElement,
     Connection,
     Engine,
     Executable,
     Table,
     Text,
+    and_,
     bindparam,
     case,
     cast,
@@ -31,6 +38,7 @@ from sqlalchemy import (
     extract,
     false,
     func,
+    literal,
     or_,
     select,
     tuple_,
@@ -39,14 +47,17 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
+from scalable.axes import Value
 from scalable.store.errors import RefusedError, StoreError
 from scalable.store.json_values import to_json
 from scalable.store.outbox import Entry, sync_folder
 from scalable.store.rows import Row, RowStatus
-from scalable.store.tables import TABLES, values, variant_text
-from scalable.store.urls import Location, Server
+from scalable.store.tables import TABLES, axes_text, results, values, variant_text
+from scalable.store.urls import DatabaseServer, Location
+from scalable.wording import install_hint
 
 LARGEST_STATEMENT = 8_000_000  # characters of records sent at once; PostgreSQL takes a thousand times as many at most
+SWITCH_AGAIN_S = 0.01  # creating the tables, which others wait for, takes a few times as long
 SHORTEST_CONNECT_S = 2  # libpq takes shorter times for this one
 LOCKS = {"tables": 0x5CA1AB1E01, "leases": 0x5CA1AB1E02, "config": 0x5CA1AB1E03}  # ours among all of a server's
 ESCAPED = "\\u"  # starts a character in JSON that the server's encoding may lack; as text inside it stays as it is
@@ -59,7 +70,7 @@ class Dialect(Protocol):
     engine: Engine
 
     def prepare(self) -> None:
-        """What is done once, after the database was opened."""
+        """Do what is done once, after the database was opened."""
         ...
 
     def lock(self, connection: Connection, what: str) -> None:
@@ -67,18 +78,26 @@ class Dialect(Protocol):
         ...
 
     def now(self, connection: Connection) -> float:
-        """Unix seconds, the same for all who use this database."""
+        """Return Unix seconds, the same for all who use this database."""
         ...
 
     def upsert(self, connection: Connection, table: Table, entries: Sequence[Entry]) -> None:
         """Store entries of one table, each key once, and keep those that are there with a higher rank."""
         ...
 
+    def axis_is(self, axis: str, value: Value) -> ColumnElement[bool]:
+        """Return the condition that a row has this value on this axis."""
+        ...
+
+    def back_up(self, version: int) -> str:
+        """Keep a copy of a database whose tables have an earlier version; return where it is, in words."""
+        ...
+
 
 def dialect_of(location: Location, patience_s: float) -> Dialect:
     return (
         Postgresql(location, location.at, patience_s)
-        if isinstance(location.at, Server)
+        if isinstance(location.at, DatabaseServer)
         else Sqlite(location, patience_s)
     )
 
@@ -102,7 +121,7 @@ class Sqlite:
         sync_folder(self.path.parent)
 
     def lock(self, connection: Connection, what: str) -> None:
-        """Whoever writes is alone already."""
+        """Do nothing: whoever writes is alone already."""
 
     def now(self, connection: Connection) -> float:
         return time.time()
@@ -110,25 +129,73 @@ class Sqlite:
     def upsert(self, connection: Connection, table: Table, entries: Sequence[Entry]) -> None:
         connection.execute(self._upserts[table], [values(entry) for entry in entries])
 
+    def axis_is(self, axis: str, value: Value) -> ColumnElement[bool]:
+        path = f'$."{axis}"'
+        kind = func.json_type(results.c.axes, path)
+        if isinstance(value, bool):
+            return kind == ("true" if value else "false")
+        kinds = ("text",) if isinstance(value, str) else ("integer", "real")
+        return and_(kind.in_(kinds), func.json_extract(results.c.axes, path) == value)
+
+    def back_up(self, version: int) -> str:
+        """Copy the file as others read it now; whoever calls this is the only writer."""
+        copy = next(each for each in backups(self.path, version) if not each.exists())
+        partial = copy.with_name(f"{copy.name}.partial")
+        try:
+            partial.unlink(missing_ok=True)
+            reading = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
+            with closing(reading) as source, closing(sqlite3.connect(partial)) as target:
+                source.backup(target)
+            shutil.copymode(self.path, partial)
+            with partial.open("rb") as file:
+                os.fsync(file.fileno())
+            partial.rename(copy)
+            sync_folder(copy.parent)
+        except (OSError, sqlite3.Error) as error:
+            partial.unlink(missing_ok=True)
+            raise StoreError(f"{self.path} cannot be copied to {copy} before its tables change: {error}") from None
+        return f"; the file as it was is {copy}"
+
+
+def backups(path: Path, version: int) -> Iterator[Path]:
+    """Yield the names that a copy of a file of this version may have, e.g. ``results.db.version-4``."""
+    yield path.with_name(f"{path.name}.version-{version}")
+    for number in count(2):
+        yield path.with_name(f"{path.name}.version-{version}.{number}")
+
 
 def sqlite_settings(patience_s: float) -> Any:
-    """What every connection is set to: durable commits that readers do not hold up, and waiting for other writers."""
+    """Return a listener that sets connections to durable commits and to waiting for other writers."""
 
     def connected(connection: Any, _: object) -> None:
         connection.isolation_level = None  # transactions are begun below, not where the driver guesses
-        for setting in (
-            f"busy_timeout = {int(patience_s * 1000)}",
-            "journal_mode = WAL",
-            "synchronous = FULL",
-            "foreign_keys = ON",
-        ):
-            connection.execute(f"PRAGMA {setting}")
+        connection.execute(f"PRAGMA busy_timeout = {int(patience_s * 1000)}")
+        use_write_ahead_log(connection, patience_s)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
 
     return connected
 
 
+def use_write_ahead_log(connection: Any, patience_s: float) -> None:
+    """Switch a new file to write-ahead logging, which readers do not hold up; it stays so from then on.
+
+    Of several processes that open a new file at once, SQLite refuses the switch to all but one without waiting for
+    ``busy_timeout``, so the waiting is done here.
+    """
+    until = time.monotonic() + patience_s
+    while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except OperationalError as error:
+            if error.sqlite_errorcode != SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(SWITCH_AGAIN_S)
+
+
 def begin(connection: Connection) -> None:
-    """A writer takes its lock at once; taken later, it could fail without waiting."""
+    """Take a writer's lock at once; taken later, it could fail without waiting."""
     writes = connection.get_execution_options().get("writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -136,7 +203,7 @@ def begin(connection: Connection) -> None:
 class Postgresql:
     """A server, used by any number of machines; none of their clocks is asked, only the server's."""
 
-    def __init__(self, location: Location, server: Server, patience_s: float) -> None:
+    def __init__(self, location: Location, server: DatabaseServer, patience_s: float) -> None:
         url = URL.create(
             "postgresql+psycopg", server.user, server.password, server.host, server.port, server.database,
             server.options,
@@ -158,19 +225,19 @@ class Postgresql:
             )
         except ImportError:
             raise StoreError(
-                f"store {location.shown} needs psycopg, which is not installed; run  pip install 'scalable[postgres]'"
+                f"store {location.shown} needs psycopg, which is not installed; {install_hint('postgres')}"
             ) from None
         event.listen(self.engine, "connect", server_settings(patience_s))
         self._upserts = {table: upserting(table, from_records(table)) for table in TABLES.values()}
 
     def prepare(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def lock(self, connection: Connection, what: str) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(LOCKS[what])))
 
     def now(self, connection: Connection) -> float:
-        """Of this moment: the transaction may have waited since it began."""
+        """Return the seconds of this moment: the transaction may have waited since it began."""
         return float(connection.execute(select(extract("epoch", func.clock_timestamp()))).scalar_one())
 
     def upsert(self, connection: Connection, table: Table, entries: Sequence[Entry]) -> None:
@@ -178,9 +245,17 @@ class Postgresql:
             records = ",".join(map(as_record, part))
             connection.execute(self._upserts[table], {"records": f"[{records}]"})
 
+    def axis_is(self, axis: str, value: Value) -> ColumnElement[bool]:
+        there = cast(results.c.axes, postgresql.JSONB).op("->")(literal(axis, Text))
+        return there == cast(literal(json.dumps(value, ensure_ascii=False), Text), postgresql.JSONB)
+
+    def back_up(self, version: int) -> str:
+        """Copy nothing: the step that replaces tables keeps them under another name."""
+        return ""
+
 
 def server_settings(patience_s: float) -> Any:
-    """Waiting for other writers has an end, and what is committed is on disk even if the server thinks otherwise."""
+    """Return a listener that bounds waits for other writers, and has commits on disk whatever the server's default."""
     durable = (
         "CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', false) END"
     )
@@ -194,26 +269,25 @@ def server_settings(patience_s: float) -> Any:
 
 
 def as_record(entry: Entry) -> str:
-    """An entry as one JSON object, of which the server makes a row: its content as it is, if that can be."""
+    """Return an entry as one JSON object, of which the server makes a row: its content as it is, if that can be."""
     record = entry.record
     simple = ESCAPED not in entry.text
     if simple and isinstance(record, Row):
-        variant, value = record.variant, record.value
-        simple = value is None or isinstance(value, dict | list)
-        simple = simple and (not isinstance(variant, str) or variant_text(variant) == variant)
+        simple = record.value is None or isinstance(record.value, dict | list)
     if simple:
-        return f'{entry.text[:-1]},"digest":"{entry.digest}","written_at":{entry.written_at!r}}}'
-    found = values(entry)
+        variant = f',"variant":{json.dumps(variant_text(record.variant))}' if isinstance(record, Row) else ""
+        return f'{entry.text[:-1]}{variant},"digest":"{entry.digest}","written_at":{entry.written_at!r}}}'
+    columns = values(entry)
     for name in ("metrics", "summary", "value"):
-        if found.get(name) is not None:
-            found[name] = to_json(found[name])
-    if "variant" in found:
-        found["variant"] = variant_text(found["variant"])
-    return json.dumps(found)
+        if columns.get(name) is not None:
+            columns[name] = to_json(columns[name])
+    if isinstance(record, Row):
+        columns |= {"axes": axes_text(record.axes), "variant": variant_text(record.variant)}
+    return json.dumps(columns)
 
 
 def parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    """The entries in statements of a bearable size."""
+    """Yield the entries in statements of a bearable size."""
     start = size = 0
     for number, entry in enumerate(entries):
         if size and size + len(entry.text) > LARGEST_STATEMENT:
@@ -224,7 +298,7 @@ def parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
 
 
 def from_records(table: Table) -> postgresql.Insert:
-    """One statement for any number of records, sent as one text: three times as fast as a statement for each."""
+    """Return one statement for any number of records, sent as one text: three times as fast as one for each."""
     given = func.json_to_recordset(cast(bindparam("records", type_=Text), JSON))
     columns = [column(each.name, each.type) for each in table.columns]
     incoming = given.table_valued(*columns, name="incoming").render_derived(with_types=True)
@@ -242,7 +316,7 @@ def upserting(table: Table, statement: Any) -> Executable:
 
 
 def rank(columns: Any) -> Any:
-    """``Entry.rank`` in the database's words."""
+    """Return ``Entry.rank`` in the database's words."""
     if "run_status" in columns:
         counts = or_(columns.run_status == RowStatus.FINISHED.value, columns.marked)
         return tuple_(case((counts, 1), else_=0), columns.attempt, columns.marked, columns.digest)

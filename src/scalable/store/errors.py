@@ -26,11 +26,11 @@ class RefusedError(StoreError):
 
 
 class LeaseLostError(RefusedError):
-    """Whoever wants to write no longer has the lease it was given; somebody else may have it."""
+    """The loss of a lease: whoever wants to write no longer has it; somebody else may."""
 
 
 class ToldToStop(StoreError):  # noqa: N818  (a person decided it)
-    """Whoever waits for a lease was told to give up; the message says by whom."""
+    """The end of waiting for a lease, by order; the message says by whom."""
 
 
 class ConfigChanged(StoreError):  # noqa: N818  (not a failure of the store: somebody else was faster)

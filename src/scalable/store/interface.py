@@ -1,4 +1,4 @@
-"""What every result store offers, and what it answers. ``scalable.testing.store`` checks a store against it."""
+"""The interface of a result store, and its answers. ``scalable.testing.store`` checks a store against it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from scalable.axes import Value
 from scalable.store.leases import TTL_S, Leases
 from scalable.store.rows import AttemptRow, IncidentRow, Row, RowStatus, SweepRun
 
 
 class Fate(Enum):
-    """Where rows that were handed over are now."""
+    """The place where rows that were handed over are now."""
 
     COMMITTED = "committed"  # in the database
     KEPT = "kept"  # safe on disk in an outbox; the database did not take them and will be asked again
@@ -25,7 +26,7 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of one hand-over."""
+    """The result of one hand-over."""
 
     fate: Fate
     rows: int
@@ -44,14 +45,11 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which rows are wanted: those that match everything that is given."""
+    """A choice of rows: those that match everything that is given."""
 
     sweep: str | None = None
-    factor: str | None = None
-    variant: str | float | bool | None = None
-    asset: str | None = None
-    fold: int | None = None
-    cost_bps: float | None = None
+    where: Mapping[str, Value] = field(default_factory=dict)
+    """Values on axes by name, e.g. ``{"dataset": "wine", "fold": 2}``; 2 and 2.0 are one value, 1 and True are two."""
     name: str | None = None
     run_status: RowStatus | None = None
 
@@ -74,7 +72,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What opening the store found of processes that ended without closing it."""
+    """The rows that opening the store found of processes that ended without closing it."""
 
     rows: int = 0
     """Rows that were in outboxes."""
@@ -112,7 +110,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class ReplayOutcome:
-    """What became of dead letters that were tried again."""
+    """The result of trying dead letters again."""
 
     replayed: int = 0
     """They are in the database now, and dead letters no longer."""
@@ -123,14 +121,14 @@ class ReplayOutcome:
 
 
 class Store(Protocol):
-    """Where results live. A row exists when the store has it."""
+    """The home of results. A row exists when the store has it."""
 
     @property
     def recovery(self) -> Recovery: ...
 
     @property
     def waiting(self) -> int:
-        """How many rows are in the outbox and not in the database."""
+        """The number of rows in the outbox and not in the database."""
         ...
 
     def put(self, rows: Iterable[Row]) -> Receipt:
@@ -153,7 +151,7 @@ class Store(Protocol):
         ...
 
     def submit(self, rows: Iterable[Row]) -> Future[Receipt]:
-        """``put`` without waiting. Rows submitted meanwhile are written together, in the order they came."""
+        """Put without waiting. Rows submitted meanwhile are written together, in the order they came."""
         ...
 
     def submit_attempts(self, attempts: Iterable[AttemptRow]) -> Future[Receipt]:
@@ -176,7 +174,7 @@ class Store(Protocol):
         ...
 
     def incidents(self, sweep: str | None = None) -> list[IncidentRow]:
-        """Of a sweep or all, in the order they began."""
+        """Return those of a sweep or all, in the order they began."""
         ...
 
     def replay(self) -> Receipt:
@@ -186,21 +184,21 @@ class Store(Protocol):
     def keys(self, wanted: Filter = ALL) -> set[str]: ...
 
     def rows(self, wanted: Filter = ALL) -> Iterator[Row]:
-        """In the order they were written."""
+        """Return rows in the order they were written."""
         ...
 
     def get(self, run_key: str) -> Row | None: ...
 
     def find(self, keys: Iterable[str]) -> dict[str, Row]:
-        """Those of many keys that are there, in few questions."""
+        """Return those of many keys that are there, in few questions."""
         ...
 
     def runs(self, sweep: str | None = None) -> list[SweepRun]:
-        """Sweeps that were started, in that order."""
+        """Return sweeps that were started, in that order."""
         ...
 
     def config(self) -> Config:
-        """The live configuration; version 0 while none was set. It has its row from the first sweep on."""
+        """Return the live configuration; version 0 while none was set. It has its row from the first sweep on."""
         ...
 
     def set_config(
@@ -221,11 +219,11 @@ class Store(Protocol):
         ...
 
     def config_history(self) -> list[Config]:
-        """Every version that was set, the current one last."""
+        """Return every version that was set, the current one last."""
         ...
 
     def dead_letters(self) -> list[DeadLetter]:
-        """What the database refused for good, the oldest first."""
+        """Return what the database refused for good, the oldest first."""
         ...
 
     def replay_dead_letters(self, ids: Iterable[str] | None = None) -> ReplayOutcome:

@@ -6,7 +6,7 @@ JSON has no word for nan, and yet a metric may be one (a ratio without a trade);
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any
@@ -18,6 +18,7 @@ SCALARS = ("b", "i", "u", "f")  # NumPy's kinds of truth values and numbers, alo
 MOST_BITS = 1024  # of a whole number; beyond, Python refuses to print it
 
 ENCODER = json.JSONEncoder(allow_nan=False, sort_keys=True, separators=(",", ":"))
+IN_ORDER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 
 
 class NotJsonError(ValueError):
@@ -78,33 +79,27 @@ def whole(value: int, where: str) -> int:
 
 
 def to_json(value: Any) -> str:
-    """The one text of a plain value: keys sorted, no spaces, ASCII."""
+    """Return the one text of a plain value: keys sorted, no spaces, ASCII."""
     try:
         return ENCODER.encode(value)
     except ValueError:
-        return ENCODER.encode(finite(value))
-
-
-def finite(value: Any) -> Any:
-    match value:
-        case float() if not isfinite(value):
-            return {NOT_FINITE: repr(value)}
-        case dict():
-            return {key: finite(item) for key, item in value.items()}
-        case list():
-            return [finite(item) for item in value]
-    return value
+        return ENCODER.encode(with_objects(value, lambda number: not isfinite(number)))
 
 
 def decimal(value: Any) -> Any:
     """Return a value in which floats that decimals cannot tell from other numbers are objects."""
+    return with_objects(value, lambda number: not isfinite(number) or "e+" in repr(number) or repr(number) == "-0.0")
+
+
+def with_objects(value: Any, unusual: Callable[[float], bool]) -> Any:
+    """Return a value in which unusual floats are objects that hold their text."""
     match value:
-        case float() if not isfinite(value) or "e+" in repr(value) or repr(value) == "-0.0":
+        case float() if unusual(value):
             return {NOT_FINITE: repr(value)}
         case dict():
-            return {key: decimal(item) for key, item in value.items()}
+            return {key: with_objects(item, unusual) for key, item in value.items()}
         case list():
-            return [decimal(item) for item in value]
+            return [with_objects(item, unusual) for item in value]
     return value
 
 
@@ -112,5 +107,5 @@ def from_json(text: str) -> Any:
     return json.loads(text, object_hook=not_finite if NOT_FINITE in text else None)
 
 
-def not_finite(found: dict[str, Any]) -> Any:
-    return float(found[NOT_FINITE]) if set(found) == {NOT_FINITE} else found
+def not_finite(mapping: dict[str, Any]) -> Any:
+    return float(mapping[NOT_FINITE]) if set(mapping) == {NOT_FINITE} else mapping

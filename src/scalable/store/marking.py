@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from itertools import product
 
+from scalable.axes import Value, axis_text
 from scalable.errors import UsageError
 from scalable.store.errors import StoreError
 from scalable.store.interface import Filter, Store
-from scalable.store.rows import Row, RowStatus
+from scalable.store.rows import SEPARATOR, Row, RowStatus, variant_of
 from scalable.wording import plural, undefined
 
 KEY = re.compile(r"[0-9a-f]{8,128}")  # so many digits of a key that they mean one row as a rule
 AGAIN = re.compile(r"#\d+$")  # what a session adds to a task's name that it runs again
 KNOWN = 100  # names looked at for a message
+MOST_AXES = 6  # after the first, each of which a job's name may have or not
+EARLIER_COST = re.compile(r"\bcost_bps (\S+)")  # which earlier versions call  at 10 bps
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +43,21 @@ class Unmarked:
     waiting: int
 
 
-class Cell(Protocol):
-    """What a row's name is made of."""
-
-    @property
-    def variant(self) -> object: ...
-    @property
-    def asset(self) -> str | None: ...
-    @property
-    def fold(self) -> int | None: ...
-    @property
-    def cost_bps(self) -> float | None: ...
+def place_name(axes: Mapping[str, Value], compared: Sequence[str]) -> str:
+    """Return a place on the axes as people say it: texts as they are, numbers with the name of their axis."""
+    others = (each for each in axes.items() if each[0] not in compared and not no_cost(*each))
+    variant = variant_of(axes, compared)
+    return " ".join([*([] if variant is None else [str(variant)]), *(axis_text(*each) for each in others)])
 
 
-def cell_name(cell: Cell) -> str:
-    cost = f" at {cell.cost_bps:g} bps" if cell.cost_bps else ""  # work without costs has none, not free trades
-    return f"{cell.variant} {cell.asset} fold {cell.fold}{cost}"
+def no_cost(name: str, value: Value) -> bool:
+    """Return whether a value only says that there is no cost, as rows of earlier versions do."""
+    return name == "cost_bps" and not isinstance(value, str) and not value
 
 
 def row_name(row: Row) -> str:
     """Return what a row is called, with its sweep."""
-    return f"{row.sweep} {cell_name(row)}" if row.sweep else row.name or row.run_key
+    return f"{row.sweep} {place_name(row.axes, row.compared)}" if row.sweep else row.name or row.run_key
 
 
 def mark(store: Store, name: str, reason: str) -> Marked:
@@ -121,14 +118,17 @@ def meant(store: Store, name: str) -> list[Row]:
 
 def names_of(row: Row) -> set[str]:
     """Return all that a row is called where it is printed: by itself, as part of a job, with its sweep or without."""
-    if row.sweep is None or row.asset is None:
+    if row.sweep is None:
         return set()
-    fold, cost = f"fold {row.fold}", f"{row.cost_bps or 0:g} bps"
-    jobs = {
-        " ".join(filter(None, (row.asset, variant, part, bps)))
-        for variant in ("", str(row.variant))
-        for part in ("", fold)
-        for bps in ("", cost)
-    }
-    own = {cell_name(row), f"{row.asset} {row.factor} {row.variant} {fold} at {cost}"}
-    return {f"{sweep}{name}" for sweep in ("", f"{row.sweep} ") for name in own | jobs}
+    others = [(name, value) for name, value in row.axes.items() if name not in row.compared]
+    first, rest = [axis_text(*each) for each in others[:1]], [axis_text(*each) for each in others[1:]]
+    chosen = product((False, True), repeat=min(len(rest), MOST_AXES))
+    parts = [[text for text, kept in zip(rest, choice, strict=False) if kept] for choice in chosen]
+    variant = str(row.variant)
+    names = {place_name(row.axes, row.compared)}
+    names |= {" ".join((*first, *given, *part)) for given in ((), (variant,)) for part in parts}
+    names |= {EARLIER_COST.sub(cost, name) for name in names for cost in (r"\1 bps", r"at \1 bps")}
+    if len(others) > 1:  # as earlier versions print it
+        texts = " ".join((*first, SEPARATOR.join(row.compared), variant, *rest))
+        names.add(EARLIER_COST.sub(r"at \1 bps", texts))
+    return {f"{sweep}{name}" for sweep in ("", f"{row.sweep} ") for name in names if name}

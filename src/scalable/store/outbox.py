@@ -69,7 +69,7 @@ class Outbox:
 
     @classmethod
     def new(cls, database: Path) -> Outbox:
-        """An outbox of our own beside a database that others may use too."""
+        """Make an outbox of our own beside a database that others may use too."""
         while True:
             with suppress(OutboxHeldError):  # another process took the new file for a left one before we had its lock
                 outbox = cls(database.with_name(f"{database.name}{MIDDLE}{token_hex(8)}{ENDING}"))
@@ -78,7 +78,7 @@ class Outbox:
 
     @staticmethod
     def beside(database: Path) -> list[Path]:
-        """The outboxes beside a database, held or left, the oldest first."""
+        """Return the outboxes beside a database, held or left, the oldest first."""
         return sorted(database.parent.glob(f"{escape(database.name)}{MIDDLE}*{ENDING}"), key=changed)
 
     def append(self, entries: Sequence[Entry]) -> None:
@@ -100,7 +100,7 @@ class Outbox:
         self.waiting += len(entries)
 
     def read(self) -> Iterator[Entry | Damage]:
-        """Every entry in the order it came, and a damage in the place of a line that cannot be read."""
+        """Yield every entry in the order it came, and a damage in the place of a line that cannot be read."""
         position = 0
         for number, line in enumerate(self._lines(), 1):
             position += len(line)
@@ -159,7 +159,7 @@ class Outbox:
             self._torn = False
 
     def _count(self) -> tuple[int, int]:
-        """Where the last whole line ends, and how many there are. What follows was not acknowledged."""
+        """Return where the last whole line ends, and how many there are. What follows was not acknowledged."""
         end = lines = position = 0
         while block := os.pread(self._file, BLOCK, position):
             lines += block.count(b"\n")
@@ -204,7 +204,7 @@ class Entry:
 
     @property
     def key(self) -> tuple[type[Stored], str]:
-        """Which row of which table it is."""
+        """The table and the row it is for."""
         record = self.record
         if isinstance(record, AttemptRow):
             return AttemptRow, f"{record.run_key} {record.attempt}"
@@ -235,16 +235,16 @@ class Entry:
 
     @classmethod
     def from_line(cls, line: bytes) -> Entry:
-        """The entry written as this line; ValueError says what is wrong with it."""
+        """Read the entry written as this line; ValueError says what is wrong with it."""
         body = line[HEAD:].rstrip(b"\n")
         if line[:HEAD] != b'{"sum":"%08x",' % crc32(body):
             raise ValueError("the checksum does not match")
         text = (b"{" + body).decode("ascii")
-        found = from_json(text)
+        content = from_json(text)
         try:
-            written_at = found.pop("at")
-            token = found.pop("token", None)
-            [(kind, values)] = found.items()
+            written_at = content.pop("at")
+            token = content.pop("token", None)
+            [(kind, values)] = content.items()
             return cls.of(KINDS[kind].from_dict(values), written_at, token)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"it was written by another version of scalable ({error})") from None

@@ -51,12 +51,12 @@ class SqlStore:
             raise RowError("mark_failed takes several keys; write [key] for one")
         if not isinstance(reason, str) or not reason.strip():
             raise RowError("mark_failed needs a reason that a person can read later")
-        found = [row for row in self.find(keys).values() if not row.marked]
+        unmarked = [row for row in self.find(keys).values() if not row.marked]
         changes: dict[str, Any] = {"run_status": RowStatus.FAILED, "marked": True, "error": reason, "written_at": None}
-        receipt = self.put([replace(row, **changes) for row in found])
+        receipt = self.put([replace(row, **changes) for row in unmarked])
         if not receipt.safe:
             raise StoreError(f"nothing was marked: {receipt.reason}")
-        return len(found)
+        return len(unmarked)
 
     def submit_attempts(self, attempts: Iterable[AttemptRow]) -> Future[Receipt]:
         return self._submit(attempts, AttemptRow)

@@ -1,13 +1,12 @@
-"""The tables of a store: their columns, how a record goes in and comes out, and the steps from earlier versions.
+"""The tables of a store: their columns, and how a record goes in and comes out.
 
-``create`` makes them, or changes those of an earlier version step by step; whoever changes a table here adds a step to
-``CHANGES`` and raises ``VERSION``.
+Whoever changes a table here adds a step to ``versions.CHANGES`` and raises ``versions.VERSION``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any
@@ -17,7 +16,6 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
-    Connection,
     Dialect,
     Double,
     Index,
@@ -25,12 +23,8 @@ from sqlalchemy import (
     Table,
     Text,
     false,
-    func,
-    inspect,
-    select,
 )
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.schema import CreateColumn
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from scalable.store.errors import StoreError
@@ -38,9 +32,6 @@ from scalable.store.json_values import decimal, from_json, to_json
 from scalable.store.outbox import Entry
 from scalable.store.rows import AttemptRow, IncidentRow, Row, SweepRun
 from scalable.wording import shown
-
-VERSION = 4
-
 
 Code = Text().with_variant(Text(collation="C"), "postgresql")
 """Keys and digests: ordered by their characters, as Python does, whatever language the server speaks."""
@@ -60,6 +51,22 @@ class JsonText(TypeDecorator[Any]):
             return None if value is None else from_json(value)
         except ValueError as error:
             raise StoreError(f"{shown(value)} in the store is not JSON: {error}") from None
+
+
+AS_THEY_ARE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+class AxesText(JsonText):
+    """Axes as JSON in their own order and with characters as they are, so that SQL can compare texts in it."""
+
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return axes_text(value)
+
+
+def axes_text(axes: Mapping[str, Any]) -> str:
+    return AS_THEY_ARE.encode(axes)
 
 
 class JsonDocument(TypeDecorator[Any]):
@@ -113,132 +120,152 @@ def unmistakable(text: str) -> bool:
 metadata = MetaData()
 
 results = Table(
-    "finetune_results",
+    "scalable_rows",
     metadata,
-    Column("run_key", Code, primary_key=True),
-    Column("name", Text),
-    Column("sweep", Text),
-    Column("factor", Text),
-    Column("variant", VariantText),
-    Column("asset", Text),
-    Column("fold", BigInteger),
-    Column("cost_bps", Double),
-    Column("metrics", JsonText, nullable=False),
-    Column("value", JsonText),
-    Column("buys", BigInteger),
-    Column("elapsed_s", Double),
-    Column("run_status", Text, nullable=False),
-    Column("attempt", BigInteger, nullable=False),
-    Column("error", Text),
-    Column("code_fingerprint", Text),
-    Column("config_fingerprint", Text),
-    Column("data_fingerprint", Text),
-    Column("worker", Text),
-    Column("marked", Boolean, nullable=False, server_default=false()),
-    Column("run_id", Text),
-    Column("written_at", Double, nullable=False),
-    Column("digest", Code, nullable=False),
-    Index("finetune_results_sweep", "sweep"),
+    Column("run_key", Code, primary_key=True, doc="what the run is, as hexadecimal digits: same key, same row"),
+    Column("name", Text, doc="of a task"),
+    Column("sweep", Text, doc="of a row of a sweep"),
+    Column(
+        "axes",
+        AxesText,
+        nullable=False,
+        doc="its value on every axis, as a JSON object: what is compared, repeated over, averaged",
+    ),
+    Column("compared", Text, doc="the names of the compared axes, joined by `/`"),
+    Column(
+        "variant",
+        VariantText,
+        doc="the value on the compared axis, of several joined by `/`; a text that looks like a number has quotes",
+    ),  # follows from the two before it; SQL cannot tell which texts need quotes
+    Column("metrics", JsonText, nullable=False, doc='as a JSON object; nan is `{"$float": "nan"}`'),
+    Column("value", JsonText, doc="what a task returned, as JSON"),
+    Column("elapsed_s", Double, doc="how long it took, in seconds"),
+    Column("run_status", Text, nullable=False, doc="`finished` or `failed`"),
+    Column("attempt", BigInteger, nullable=False, doc="counted from 1 over all runs"),
+    Column("error", Text, doc="why it failed"),
+    Column("code_fingerprint", Text, doc="of the stages that it comes from"),
+    Column("config_fingerprint", Text, doc="of its configuration"),
+    Column("data_fingerprint", Text, doc="of the data it read"),
+    Column("worker", Text, doc="who computed it"),
+    Column("marked", Boolean, nullable=False, server_default=false(), doc="a person said that it does not count"),
+    Column("run_id", Text, doc="the run that computed it"),
+    Column("written_at", Double, nullable=False, doc="Unix seconds"),
+    Column("digest", Code, nullable=False, doc="of the content: tells two results of one key apart"),
+    Index("scalable_rows_sweep", "sweep"),
+    info={"says": "One row for each run that ended: the result of a sweep's row, or of a task."},
 )
 
 attempts = Table(
     "scalable_attempts",
     metadata,
-    Column("run_key", Code, primary_key=True),
-    Column("attempt", BigInteger, primary_key=True, autoincrement=False),
-    Column("run_id", Text, nullable=False),
-    Column("started", Double, nullable=False),
-    Column("ended", Double),
-    Column("cause", Text),
-    Column("digest", Code, nullable=False),
+    Column("run_key", Code, primary_key=True, doc="of the row"),
+    Column("attempt", BigInteger, primary_key=True, autoincrement=False, doc="counted from 1 over all runs"),
+    Column("run_id", Text, nullable=False, doc="the run that made it"),
+    Column("started", Double, nullable=False, doc="Unix seconds"),
+    Column("ended", Double, doc="Unix seconds, of an attempt that ended without a result"),
+    Column("cause", Text, doc="of its end"),
+    Column("digest", Code, nullable=False, doc="of the content"),
+    info={"says": "One row for each try to compute a row."},
 )
 
 runs = Table(
-    "finetune_runs",
+    "scalable_runs",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("sweep", Text, nullable=False),
-    Column("started", Double, nullable=False),
-    Column("ended", Double),
-    Column("status", Text, nullable=False),
-    Column("expected", BigInteger, nullable=False),
-    Column("target", Text),
-    Column("reason", Text),
-    Column("digest", Code, nullable=False),
+    Column("id", Text, primary_key=True, doc="the run and the sweep"),
+    Column("sweep", Text, nullable=False, doc="its name"),
+    Column("started", Double, nullable=False, doc="Unix seconds"),
+    Column("ended", Double, doc="Unix seconds"),
+    Column("status", Text, nullable=False, doc="`running`, `finished`, `failed`, `interrupted` or `lost`"),
+    Column("expected", BigInteger, nullable=False, doc="how many rows it should give"),
+    Column("target", Text, doc="where it runs"),
+    Column("reason", Text, doc="why it did not finish"),
+    Column("digest", Code, nullable=False, doc="of the content"),
+    info={"says": "One row for each sweep that was started."},
 )
 
 incidents = Table(
     "scalable_incidents",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("sweep", Text),
-    Column("run", Text),
-    Column("kind", Text, nullable=False),
-    Column("worker", Text),
-    Column("started", Double, nullable=False),
-    Column("summary", JsonText, nullable=False),
-    Column("written_at", Double, nullable=False),
-    Column("digest", Code, nullable=False),
+    Column("id", Text, primary_key=True, doc="the run and a number"),
+    Column("sweep", Text, doc="its name"),
+    Column("run", Text, doc="its id"),
+    Column("kind", Text, nullable=False, doc="e.g. `stuck`"),
+    Column("worker", Text, doc="its name"),
+    Column("started", Double, nullable=False, doc="Unix seconds"),
+    Column("summary", JsonText, nullable=False, doc="what is known of it, as JSON"),
+    Column("written_at", Double, nullable=False, doc="Unix seconds"),
+    Column("digest", Code, nullable=False, doc="of the content"),
+    info={"says": "One row for each incident."},
 )
 
 
 def configuration_columns() -> list[Column[Any]]:
     return [
-        Column("base_env", JsonDocument, nullable=False),
-        Column("factor", Text),
-        Column("variant", VariantText),
-        Column("reason", Text, nullable=False),
-        Column("written_at", Double, nullable=False),
+        Column("base_env", JsonDocument, nullable=False, doc="the settings, as JSON"),
+        Column("factor", Text, doc="what was locked last"),
+        Column("variant", VariantText, doc="which variant of it"),
+        Column("reason", Text, nullable=False, doc="why"),
+        Column("written_at", Double, nullable=False, doc="Unix seconds"),
     ]
 
 
 config = Table(
     "ftf_config",
     metadata,
-    Column("id", BigInteger, CheckConstraint("id = 1"), primary_key=True, autoincrement=False),  # there is one row
-    Column("version", BigInteger, nullable=False),
+    Column("id", BigInteger, CheckConstraint("id = 1"), primary_key=True, autoincrement=False, doc="always 1"),
+    Column("version", BigInteger, nullable=False, doc="counted from 0"),
     *configuration_columns(),
+    info={"says": "The live configuration: what every further sweep is run on top of. One row."},
 )
 
 config_history = Table(
     "ftf_config_history",
     metadata,
-    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("version", BigInteger, primary_key=True, autoincrement=False, doc="counted from 1"),
     *configuration_columns(),
+    info={"says": "Every version of the live configuration."},
 )
 
 letters = Table(
     "scalable_dead_letters",
     metadata,
-    Column("id", Code, primary_key=True),
-    Column("written_at", Double, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("tries", BigInteger, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("content", Text, nullable=False),
+    Column("id", Code, primary_key=True, doc="of its content"),
+    Column("written_at", Double, nullable=False, doc="Unix seconds"),
+    Column("reason", Text, nullable=False, doc="why it was refused"),
+    Column("tries", BigInteger, nullable=False, doc="how often"),
+    Column("kind", Text, nullable=False, doc="`row`, `attempt`, `sweep`, `incident` or `line`"),
+    Column("content", Text, nullable=False, doc="the line it is in an outbox"),
+    info={"says": "What the database refused for good, kept until a person decides."},
 )
 
 leases = Table(
     "scalable_leases",
     metadata,
-    Column("id", BigInteger, primary_key=True, autoincrement=False),
-    Column("name", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("holder", Text, nullable=False),
-    Column("token", BigInteger, unique=True),  # of a waiting one there is none
-    Column("requested_at", Double, nullable=False),
-    Column("heartbeat", Double, nullable=False),
-    Column("expires", Double, nullable=False),
+    Column("id", BigInteger, primary_key=True, autoincrement=False, doc="counted on"),
+    Column("name", Text, nullable=False, doc="e.g. of the sweep"),
+    Column("kind", Text, nullable=False, doc="e.g. `heavy`"),
+    Column("holder", Text, nullable=False, doc="host, process and run"),
+    Column("token", BigInteger, unique=True, doc="of a holder, higher than all before it; none while it waits"),
+    Column("requested_at", Double, nullable=False, doc="Unix seconds"),
+    Column("heartbeat", Double, nullable=False, doc="when it was last heard of"),
+    Column("expires", Double, nullable=False, doc="Unix seconds"),
+    info={"says": "Who has a place, e.g. to run a sweep, and who waits for one."},
 )
 
 counters = Table(
     "scalable_counters",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("last", BigInteger, nullable=False),
+    Column("name", Text, primary_key=True, doc="of the kind"),
+    Column("last", BigInteger, nullable=False, doc="the number"),
+    info={"says": "The last number given of each kind."},
 )
 
-schema = Table("scalable_schema", metadata, Column("version", BigInteger, primary_key=True, autoincrement=False))
+schema = Table(
+    "scalable_schema",
+    metadata,
+    Column("version", BigInteger, primary_key=True, autoincrement=False, doc="of the tables; the highest counts"),
+    info={"says": "The versions that the tables have had."},
+)
 
 TABLES: dict[type[Row] | type[AttemptRow] | type[SweepRun] | type[IncidentRow], Table] = {
     Row: results,
@@ -251,72 +278,16 @@ ROW_COLUMNS = tuple(results.c[each.name] for each in fields(Row))
 
 def values(entry: Entry) -> dict[str, Any]:
     """An entry as the columns of its table."""
-    found = {**entry.record.to_dict(), "digest": entry.digest}
+    columns = {**entry.record.to_dict(), "digest": entry.digest}
     if "written_at" in TABLES[type(entry.record)].c:
-        found["written_at"] = entry.written_at
-    return found
+        columns["written_at"] = entry.written_at
+    if isinstance(entry.record, Row):
+        columns["variant"] = entry.record.variant
+    return columns
 
 
-def row(found: Mapping[str, Any]) -> Row:
+def row(record: Mapping[str, Any]) -> Row:
     try:
-        return Row.from_dict(found)
+        return Row.from_dict(record)
     except ValueError as error:
-        raise StoreError(f"the row {found['run_key']} of {results.name} cannot be read: {error}") from None
-
-
-def ready(connection: Connection, store: str) -> bool:
-    """Whether the tables are there as this version needs them; raises if they can never be."""
-    there = set(inspect(connection).get_table_names())
-    if schema.name not in there:
-        if taken := there & set(metadata.tables):
-            raise StoreError(f"{store} has a table {min(taken)} that scalable did not make; name another place for it")
-        return False
-    if (version := version_of(connection)) not in (*CHANGES, VERSION):
-        raise StoreError(
-            f"{store} has tables of version {version}, and this scalable knows version {VERSION}; "
-            "update scalable, or name another place for the store"
-        )
-    return version == VERSION
-
-
-def create(connection: Connection) -> None:
-    """Make the tables, or change those of an earlier version step by step."""
-    if schema.name in inspect(connection).get_table_names():
-        for version in range(version_of(connection) or VERSION, VERSION):
-            CHANGES[version](connection)
-    else:
-        metadata.create_all(connection)
-    connection.execute(schema.insert().values(version=VERSION))
-
-
-def version_of(connection: Connection) -> int | None:
-    found: int | None = connection.execute(select(func.max(schema.c.version))).scalar()
-    return found
-
-
-def add_marked(connection: Connection) -> None:
-    add_column(connection, results.c.marked)
-
-
-def add_column(connection: Connection, column: Column[Any]) -> None:
-    written = CreateColumn(column).compile(dialect=connection.dialect)
-    connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {written}")
-
-
-def add_what_is_beside_rows(connection: Connection) -> None:
-    """Live configuration, incidents, dead letters and leases."""
-    added = (config, config_history, incidents, letters, leases, counters)
-    metadata.create_all(connection, tables=added)
-
-
-def count_attempts(connection: Connection) -> None:
-    """Attempts, the run of a row, and a configuration whose keys PostgreSQL can be asked for."""
-    metadata.create_all(connection, tables=(attempts,))
-    add_column(connection, results.c.run_id)
-    if connection.dialect.name == "postgresql":
-        for table in (config, config_history):
-            connection.exec_driver_sql(f"ALTER TABLE {table.name} ALTER base_env TYPE jsonb USING base_env::jsonb")
-
-
-CHANGES: dict[int, Callable[[Connection], None]] = {1: add_marked, 2: add_what_is_beside_rows, 3: count_attempts}
-"""What leads from each earlier version to the next."""
+        raise StoreError(f"the row {record['run_key']} of {results.name} cannot be read: {error}") from None

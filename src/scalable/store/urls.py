@@ -25,7 +25,7 @@ MANY_ATS = "write @ : / ? # and % of a password as %40 %3A %2F %3F %23 and %25, 
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class DatabaseServer:
     """A PostgreSQL and a database on it; what is None, libpq finds in its own variables and files."""
 
     database: str
@@ -47,7 +47,7 @@ class Server:
 class Location:
     shown: str
     """The URL as it may be printed."""
-    at: Path | Server
+    at: Path | DatabaseServer
     beside: Path
     """Outboxes lie beside this path and take their names from it."""
 
@@ -73,23 +73,23 @@ def rooted(url: str, folder: Path) -> str:
 def scheme_of(url: str) -> str:
     if not isinstance(url, str):
         raise StoreUrlError(f"a store's URL is a text, not a {type(url).__name__}; write {EXAMPLE}")
-    found = URL.fullmatch(url)
-    if not found:
+    parts = URL.fullmatch(url)
+    if not parts:
         shown, meant = ("this", "results.db") if "@" in url else (repr(url), url or "results.db")  # no password
         raise StoreUrlError(f"{shown} is not a store's URL; write sqlite:///{meant}")
-    scheme = found["scheme"].lower()
+    scheme = parts["scheme"].lower()
     if scheme not in SQLITE + POSTGRESQL:
         raise StoreUrlError(f"store {scheme}:…: {scheme} is not supported; write {EXAMPLE} or {SERVER_EXAMPLE}")
     return scheme
 
 
 def file_of(url: str) -> Path:
-    """The file of a URL ``sqlite:///relative/path.db`` or ``sqlite:////absolute/path.db``."""
+    """Return the file of a URL ``sqlite:///relative/path.db`` or ``sqlite:////absolute/path.db``."""
     if scheme_of(url) not in SQLITE:
         raise StoreUrlError(f"store {shown_url(url)} is a server, not a file; name a file, e.g. {EXAMPLE}")
-    found = URL.fullmatch(url)
-    assert found
-    slashes, rest = found["slashes"], found["rest"]
+    parts = URL.fullmatch(url)
+    assert parts
+    slashes, rest = parts["slashes"], parts["rest"]
     if "?" in rest:
         raise StoreUrlError(f"store {shown_url(url)}: what follows a ? is not supported; leave it out")
     if not rest or rest == ":memory:":
@@ -109,8 +109,8 @@ def file_of(url: str) -> Path:
     return path
 
 
-def server_of(url: str) -> Server:
-    """The server of a URL ``postgresql://user:password@host:port/database?sslmode=require``."""
+def server_of(url: str) -> DatabaseServer:
+    """Return the server of a URL ``postgresql://user:password@host:port/database?sslmode=require``."""
 
     def refuse(what: str, remedy: str = f"write {SERVER_EXAMPLE}") -> StoreUrlError:
         return StoreUrlError(f"store {url.partition(':')[0]}:… {what}; {remedy}")
@@ -132,7 +132,7 @@ def server_of(url: str) -> Server:
     options = parse_qsl(parts.query, keep_blank_values=True)
     if len(dict(options)) != len(options):
         raise refuse("has an option twice", "write it once")
-    return Server(
+    return DatabaseServer(
         database,
         unquote(parts.username) if parts.username else None,
         unquote(parts.password) if parts.password else None,
@@ -143,7 +143,7 @@ def server_of(url: str) -> Server:
 
 
 def shown_url(url: str) -> str:
-    """The URL as it may be printed: without password and options. One that cannot be read is not shown at all.
+    """Return the URL as it may be printed: without password and options. One that cannot be read is not shown.
 
     A file below the current folder is shown as seen from here.
     """

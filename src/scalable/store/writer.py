@@ -1,4 +1,4 @@
-"""How entries become durable: first the outbox, then the database, then the outbox is emptied.
+"""The way of entries to disk: first the outbox, then the database, then the outbox is emptied.
 
 Whatever happens in between, an entry is in one of the two, and storing it again changes nothing. What the database
 refuses for good becomes a dead letter, and holds up nothing else. One thread writes for all: what arrives while it is
@@ -84,7 +84,7 @@ class Writer:
                 job.receipt.set_result(receipt(job, written))
 
     def _next(self) -> list[Writing] | None:
-        """The jobs of one group; none when it is time to ask the database again; None at the end."""
+        """Return the jobs of one group; none when it is time to ask the database again; None at the end."""
         with self._changed:
             patience = self.ask_again_s if self.pipeline.waiting else None
             self._changed.wait_for(lambda: self._jobs or self._closing, patience)
@@ -99,7 +99,7 @@ class Writer:
 
 
 def receipt(job: Writing, written: Written) -> Receipt:
-    """What became of the entries of one job, of those of a group."""
+    """Return what became of the entries of one job, of those of a group."""
     dead = [reason for entry in job.entries if (reason := written.dead.get(entry.identity))] if written.dead else []
     if dead and written.fate is Fate.COMMITTED:
         return Receipt(Fate.SET_ASIDE, len(job.entries), dead[0], len(dead))
@@ -108,7 +108,7 @@ def receipt(job: Writing, written: Written) -> Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a group of entries."""
+    """The result of writing a group of entries."""
 
     fate: Fate
     reason: str = ""
@@ -181,9 +181,9 @@ class Pipeline:
 
     def recover(self) -> Recovery:
         """Move what others left behind into the database."""
-        found = self.waiting
+        waiting = self.waiting
         reason, damaged = self._replay()
-        return Recovery(found - len(damaged), tuple(damaged), reason)
+        return Recovery(waiting - len(damaged), tuple(damaged), reason)
 
     def close(self) -> None:
         if self.waiting:
@@ -253,26 +253,26 @@ class Pipeline:
         return ""
 
     def _replay(self) -> tuple[str, list[Damage]]:
-        """Everything in the outboxes, the oldest first; stops at the first group that is not taken."""
+        """Write everything in the outboxes, the oldest first; stop at the first group that is not taken."""
         damaged: list[Damage] = []
         for outbox in list(self._outboxes()):
-            here: list[Damage] = []
+            unreadable: list[Damage] = []
             try:
-                for group in groups(outbox, here):
+                for group in groups(outbox, unreadable):
                     if failure := self._store(group):
                         return failure, damaged
             except OutboxError as error:
                 return str(error), damaged
-            damaged += here
-            self._emptied(outbox, here)
+            damaged += unreadable
+            self._emptied(outbox, unreadable)
         return "", damaged
 
     def _emptied(self, outbox: Outbox, damaged: list[Damage]) -> None:
-        """Its rows are in the database, and lines that cannot be read are dead letters. Our own is used further."""
+        """Empty an outbox: its rows are in the database, unreadable lines are dead letters. Our own is used further."""
         where = ""
         if damaged:
             where = self._kept(damaged)
-            logger.warning("%s; %s", "; ".join(map(str, damaged)), where or "see  scalable dlq list")
+            logger.warning("%s; %s", "; ".join(map(str, damaged)), where or "see  scalable admin dlq list")
         if not where:
             outbox.clear()
             if outbox in self._own.values():
@@ -293,14 +293,14 @@ class Pipeline:
 
 
 def groups(outbox: Outbox, damaged: list[Damage]) -> Iterator[list[Entry]]:
-    """The entries of an outbox in groups; lines that cannot be read are put into ``damaged``."""
+    """Yield the entries of an outbox in groups; lines that cannot be read are put into ``damaged``."""
 
     def readable() -> Iterator[Entry]:
-        for found in outbox.read():
-            if isinstance(found, Damage):
-                damaged.append(found)
+        for entry in outbox.read():
+            if isinstance(entry, Damage):
+                damaged.append(entry)
             else:
-                yield found
+                yield entry
 
     entries = readable()
     while group := list(islice(entries, GROUP)):

@@ -1,201 +1,265 @@
-"""What a decision consists of: a verdict per variant, the metrics it rests on, and the rule with its figures."""
+"""From the rows of a sweep to its decision: a verdict per variant, by ``scalable.verdicts``.
+
+In a notebook a decision is one table, with the reason under each variant.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
 
-from scalable.catalogue import Variant
-from scalable.sweeps.metrics import Metric
-from scalable.sweeps.results import Pair, same
+import numpy as np
+
+from scalable.errors import ScalableError
+from scalable.sweeps.metrics import Better, directed, judged, stated
+from scalable.sweeps.results import Outcome, Pair, Variant, finite, same
+from scalable.verdicts.judging import Judgement, MetricResult, VariantResult, judge
+from scalable.verdicts.methods import choose
+from scalable.verdicts.rule import Verdict as Verdict
+from scalable.verdicts.tables import Axis, Comparison, Floats
 from scalable.wording import plural
 
-if TYPE_CHECKING:
-    from scalable.sweeps.statistics import Comparison
-
-SIGNIFICANT = 0.05  # corrected p below this
-GAIN = 0.3  # the least effect that counts as better, or as harm in a primary metric
-NEGLIGIBLE = 0.2  # effects below this are no difference worth keeping an option for
-BETTER_METRICS = 2  # one better metric may be luck or the other side of a worse one
-TRADES_WANTED = 50  # in each fold; ratios of fewer trades are mostly noise
-FEWEST_PAIRS = 6  # of five pairs even the clearest signed-rank test ends at p = 0.06
-
-
-class Verdict(Enum):
-    """What becomes of a variant."""
-
-    LOCK = "LOCK"  # proven better: it may become part of the base configuration
-    KEEP_AVAILABLE = "KEEP_AVAILABLE"  # neither is proven: more data or another base may decide it
-    ABANDON = "ABANDON"  # proven harmful, or proven to make no difference: not worth trying again
-
-
-class Standing(Enum):
-    """Where one metric of a variant stands beside the baseline."""
-
-    BETTER = "better"  # significant, and large enough to count towards LOCK
-    WORSE = "worse"  # significant, however small: it stands in the way of LOCK
-    OPEN = "open"  # not significant, or a gain too small to count
-
-
-@dataclass(frozen=True, slots=True)
-class MetricResult:
-    """One metric of a variant beside the baseline."""
-
-    metric: Metric
-    comparison: Comparison
-    p_corrected: float
-
-    @property
-    def gain(self) -> float:
-        """The effect, above 0 if it is an improvement."""
-        return self.comparison.effect * self.metric.better.value
-
-    @property
-    def standing(self) -> Standing:
-        if self.p_corrected >= SIGNIFICANT:
-            return Standing.OPEN
-        if self.comparison.leaning == -self.metric.better.value:
-            return Standing.WORSE
-        return Standing.BETTER if self.gain >= GAIN else Standing.OPEN
-
-    @property
-    def harmful(self) -> bool:
-        """Worse in a metric that matters most, and by much."""
-        return self.metric.primary and self.standing is Standing.WORSE and -self.gain >= GAIN
-
-    @property
-    def rests_on_few(self) -> bool:
-        """The interval, which takes assets as drawn at random, does not exclude that there is no difference."""
-        low, high = self.comparison.interval
-        return low <= 0 <= high
-
-    def __str__(self) -> str:
-        found = self.comparison
-        return f"{self.metric.name} {found.delta:+.3g} (p {self.p_corrected:.2g}, d {found.effect:+.2f})"
-
-    def to_dict(self) -> dict[str, Any]:
-        found = self.comparison
-        numbers = {"delta": found.delta, "ci": list(found.interval), "p": found.p, "p_corrected": self.p_corrected}
-        sides = {"d": found.effect, "mean": found.mean, "baseline": found.baseline, "pairs": found.pairs}
-        kind = {"better": self.metric.better.name.lower(), "primary": self.metric.primary}
-        return {"name": self.metric.name, **numbers, **sides, **kind, "standing": self.standing.value}
-
-
-@dataclass(frozen=True, slots=True)
-class Power:
-    """Whether the pairs of a variant and the baseline could show a difference if there was one."""
-
-    pairs: int
-    wanted: int
-    """Pairs of the whole sweep; one is there when every cost of both sides has finished."""
-    least_trades: float | None = None
-    """Of all folds of both sides; nothing if the workload does not count trades."""
-    least_at: Pair | None = None
-    thin: int = 0
-    """Folds with fewer trades than wanted on either side."""
-
-    @property
-    def given(self) -> bool:
-        return self.pairs == self.wanted and self.pairs >= FEWEST_PAIRS and not self.thin
-
-    @property
-    def asked(self) -> str:
-        if self.least_trades is None and self.pairs:
-            return f"power ({FEWEST_PAIRS} pairs or more; no trades are counted)"
-        return f"power ({TRADES_WANTED} trades in every fold, {FEWEST_PAIRS} pairs or more)"
-
-    def __str__(self) -> str:
-        missing = self.pairs < self.wanted
-        said = f"{self.pairs} of {plural(self.wanted, 'pair')}" if missing else plural(self.pairs, "pair")
-        if self.least_at is None or self.least_trades is None:
-            return said
-        trades = f"{self.least_trades:g} trades or more in every fold"
-        if self.thin:
-            where = f"least {self.least_trades:g} in {self.least_at[0]} fold {self.least_at[1]}"
-            trades = f"{self.thin} of {plural(self.pairs, 'fold')} with under {TRADES_WANTED} trades, {where}"
-        few = missing or self.pairs < FEWEST_PAIRS
-        return f"{said}; {trades}" if few else trades
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One line of the rule: what it asks for, whether that holds, and the figures."""
-
-    asks: str
-    holds: bool
-    figures: str
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"asks": self.asks, "holds": self.holds, "figures": self.figures}
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """The verdict on one variant."""
-
-    variant: Variant
-    verdict: Verdict
-    reason: str
-    metrics: tuple[MetricResult, ...]
-    power: Power
-    lock_needs: tuple[Check, ...]
-    """All must hold for LOCK."""
-    abandon_if: tuple[Check, ...]
-    """One is enough for ABANDON."""
-    remarks: tuple[str, ...] = ()
-    """What to know about the figures although the rule does not ask for it."""
-
-    def to_dict(self) -> dict[str, Any]:
-        power = {"pairs": self.power.pairs, "least_trades": self.power.least_trades}
-        rule = {"lock_needs": self.lock_needs, "abandon_if": self.abandon_if}
-        return {
-            "variant": self.variant,
-            "verdict": self.verdict.value,
-            "metrics": [result.to_dict() for result in self.metrics],
-            "reason": self.reason,
-            "underpowered": not self.power.given,
-            **power,
-            "rule": {name: [check.to_dict() for check in checks] for name, checks in rule.items()},
-            "remarks": list(self.remarks),
-        }
+TRADES_WANTED = 50  # in each block; ratios of fewer trades are mostly noise
+COLOURS = {"LOCK": "#1a7f37", "KEEP_AVAILABLE": "#9a6700", "ABANDON": "#cf222e"}  # readable on white and on dark
+STANDING = {"better": COLOURS["LOCK"], "worse": COLOURS["ABANDON"], "open": "inherit"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Decision:
-    """The verdicts on a factor's variants."""
+    """The verdicts on the variants of a sweep."""
 
     sweep: str
     factor: str
-    baseline: Variant
     complete: bool
+    """Every row of the sweep is there; a verdict needs those of its variant and of the baseline only."""
     expected: int
     finished: int
     shortfall: str
     """Which rows are missing or failed; empty if none is."""
-    variants: tuple[Judgement, ...]
-    not_judged: tuple[str, ...] = ()
-    """Metrics the rows have that verdicts do not rest on."""
+    baseline: Variant
+    primary: str
+    """The metric that decides; empty if none does."""
+    higher: bool
+    """Whether more of it is better."""
+    method: str
+    """The test, e.g. ``crossed t over 5 assets × 5 periods``."""
+    blocks: int
+    """Blocks that every variant is measured on."""
+    variants: tuple[VariantResult, ...]
+    """In the order of the sweep."""
+    recommended: Variant | None = None
+    """The largest gain among the variants that may be locked."""
 
     def __repr__(self) -> str:
         state = "" if self.complete else ", incomplete"
         return f"<{self.sweep}: {', '.join(f'{each.variant} {each.verdict.value}' for each in self.variants)}{state}>"
 
-    def of(self, variant: Variant) -> Judgement | None:
+    def of(self, variant: Variant) -> VariantResult | None:
         return next((each for each in self.variants if same(each.variant) == same(variant)), None)
 
     @property
-    def recommended(self) -> Judgement | None:
-        """Of the variants that may be locked the one that gains most in the first metric of the list."""
-        lockable = [each for each in self.variants if each.verdict is Verdict.LOCK]
-        return max(lockable, key=lambda each: each.metrics[0].gain, default=None)
+    def ranked(self) -> list[VariantResult]:
+        """By gain in the primary metric, the largest first."""
+        return sorted(self.variants, key=lambda each: each.rank)
 
     def to_dict(self) -> dict[str, Any]:
         counts = {"expected": self.expected, "finished": self.finished, "shortfall": self.shortfall}
-        told = {"sweep": self.sweep, "factor": self.factor, "complete": self.complete, **counts}
-        return {**told, "baseline": self.baseline, "variants": [each.to_dict() for each in self.variants]}
+        head = {"sweep": self.sweep, "factor": self.factor, "complete": self.complete, **counts}
+        asked = {"baseline": self.baseline, "primary": self.primary, "method": self.method}
+        variants = [variant_dict(each) for each in self.variants]
+        return {**head, **asked, "recommended": self.recommended, "variants": variants}
 
     def _repr_html_(self) -> str:
-        from scalable.sweeps.notebook import decision_html
-
         return decision_html(self)
+
+
+def decide(outcome: Outcome) -> Decision:
+    """Compare every variant with the baseline, block by block, and judge it."""
+    if same(outcome.baseline) not in map(same, outcome.variants):
+        there = ", ".join(map(str, outcome.variants)) or "none"
+        raise ScalableError(
+            f"sweep {outcome.sweep}: the baseline {outcome.baseline} is not among its variants ({there}); "
+            f"add {outcome.baseline} to sweep {outcome.sweep}, for everything is compared with it"
+        )
+    others = [variant for variant in outcome.variants if same(variant) != same(outcome.baseline)]
+    primary = primary_of(outcome)
+    if primary in outcome.metric_names:
+        judgement = judge(comparison_of(outcome, primary, others))
+    else:
+        judgement = undecided(outcome, primary, others)
+    known = directed(outcome.metrics)
+    return Decision(
+        sweep=outcome.sweep,
+        factor=outcome.factor,
+        complete=outcome.complete,
+        expected=len(outcome.expected),
+        finished=outcome.finished,
+        shortfall=outcome.shortfall(),
+        baseline=outcome.baseline,
+        primary=primary,
+        higher=primary not in known or known[primary].better is Better.HIGHER,
+        method=judgement.method,
+        blocks=len({cell.block for _, cell in outcome.expected}),
+        variants=tuple(with_remarks(outcome, each) for each in judgement.variants),
+        recommended=judgement.recommended,
+    )
+
+
+def primary_of(outcome: Outcome) -> str:
+    """Return the metric that decides: as declared, else the first that the sweep states, else the first known one."""
+    if outcome.question.primary is not None and not outcome.metrics:
+        return outcome.question.primary
+    known = stated(outcome.metrics) or judged(outcome.metric_names)
+    return outcome.question.primary or (known[0].name if known else "")
+
+
+def comparison_of(outcome: Outcome, primary: str, variants: Sequence[Variant]) -> Comparison:
+    """Return the measurements of a sweep as arrays: the baseline first, then the variants, by block."""
+    question = outcome.question
+    axes = axes_of(outcome)
+    places = [{value: at for at, value in enumerate(axis.values)} for axis in axes]
+    shape = (1 + len(variants), *(len(axis) for axis in axes))
+    metrics = {name: np.full(shape, np.nan) for name in outcome.metric_names}
+    absent = np.zeros(shape, dtype=np.bool_)
+    number = {same(variant): at for at, variant in enumerate((outcome.baseline, *variants))}
+
+    def index(variant: Variant, pair: Pair) -> tuple[int, ...]:
+        return number[same(variant)], *(place[value] for place, value in zip(places, pair, strict=True))
+
+    for _, cell in outcome.expected:
+        variant = outcome.label(cell)
+        if cell.block not in outcome.pairs[same(variant)]:
+            absent[index(variant, cell.block)] = True
+    for side, pairs in outcome.pairs.items():
+        for pair, values in pairs.items():
+            at = index(side[1], pair)
+            for name, value in values.items():
+                metrics[name][at] = value
+    known = directed(outcome.metrics)
+    return Comparison(
+        axes=axes,
+        baseline=outcome.baseline,
+        variants=tuple(variants),
+        metrics=metrics,
+        primary=primary,
+        higher={primary: True} | {name: metric.better is Better.HIGHER for name, metric in known.items()},
+        absent=absent,
+        smallest=question.smallest,
+        guards=question.guards,
+        bars=question.bars,
+        incomparable={name: why for name, why in question.incomparable.items() if name != primary},
+    )
+
+
+def axes_of(outcome: Outcome) -> tuple[Axis, ...]:
+    """Return the axes that blocks are made of, with the values that the sweep has."""
+    values = [dict.fromkeys(cell.block[at] for _, cell in outcome.expected) for at in range(len(outcome.grid.over))]
+    return tuple(
+        Axis(axis.name, axis.kind, tuple(there)) for axis, there in zip(outcome.grid.over, values, strict=True)
+    )
+
+
+def gains_of(outcome: Outcome) -> tuple[tuple[Axis, ...], Floats] | None:
+    """Return the axes and the differences of the primary metric to the baseline; nothing if there are none."""
+    primary = primary_of(outcome)
+    others = [variant for variant in outcome.variants if same(variant) != same(outcome.baseline)]
+    if primary not in outcome.metric_names or not others or same(outcome.baseline) not in outcome.pairs:
+        return None
+    comparison = comparison_of(outcome, primary, others)
+    return comparison.axes, comparison.differences(primary)
+
+
+def undecided(outcome: Outcome, primary: str, variants: Sequence[Variant]) -> Judgement:
+    """Return the judgement where no row has a metric that decides."""
+    there = ", ".join(outcome.metric_names)
+    if not outcome.metric_names:
+        reason = "no row has finished: there is nothing to compare"
+    elif primary:
+        reason = f"no row has the metric {primary!r} that decides; rows have {there}"
+    else:
+        example = f"{{{outcome.metric_names[0]}: higher}}"
+        reason = f"nothing says which metric decides; write e.g.  metrics: {example}  (rows have {there})"
+    results = tuple(
+        VariantResult(variant, Verdict.KEEP_AVAILABLE, rank, reason, (), (), complete=False, blocks=0)
+        for rank, variant in enumerate(variants, start=1)
+    )
+    return Judgement(outcome.baseline, primary, str(choose(axes_of(outcome))), False, results)
+
+
+def with_remarks(outcome: Outcome, result: VariantResult) -> VariantResult:
+    """Return a result with what is missing for it, and with blocks of few trades where trades are counted."""
+    remarks = list(result.findings)
+    sides = [outcome.trades.get(same(side), {}) for side in (result.variant, outcome.baseline)]
+    counts = {pair: min(count, sides[1].get(pair, count)) for pair, count in sides[0].items()}
+    thin = {pair: count for pair, count in counts.items() if not count >= TRADES_WANTED}
+    if thin:
+        least = min(thin, key=lambda pair: thin[pair])
+        where = f"least {thin[least]:g} in {least[0]} fold {least[1]}"
+        remarks.append(f"{len(thin)} of {plural(len(counts), 'block')} with under {TRADES_WANTED} trades, {where}")
+    reason = result.reason
+    if not result.complete and outcome.shortfall():
+        reason = f"{reason}; {outcome.shortfall()}"
+    return replace(result, findings=tuple(remarks), reason=reason)
+
+
+def variant_dict(result: VariantResult) -> dict[str, Any]:
+    return {
+        "variant": result.variant,
+        "verdict": result.verdict.value,
+        "rank": result.rank,
+        "rules": [{"text": rule.text, "holds": rule.holds} for rule in result.rules],
+        "metrics": [metric_dict(metric) for metric in result.metrics],
+        "indistinguishable_from": list(result.indistinguishable_from),
+        "reason": result.reason,
+        "findings": list(result.findings),
+        "undone_by": finite(result.undone_by),
+        "complete": result.complete,
+        "blocks": result.blocks,
+    }
+
+
+def metric_dict(metric: MetricResult) -> dict[str, Any]:
+    values: dict[str, Any] = finite(
+        {
+            "mean": metric.mean,
+            "delta": metric.delta,
+            "ci": list(metric.interval),
+            "p": metric.p,
+            "p_corrected": metric.p_corrected,
+            "baseline": metric.baseline,
+        }
+    )
+    better = None if metric.higher is None else "higher" if metric.higher else "lower"
+    return {"name": metric.name, "role": metric.role.value, **values, "better": better, "note": metric.note}
+
+
+def decision_html(decision: Decision) -> str:
+    there = f"{decision.finished} of {decision.expected} rows"
+    state = "complete" if decision.complete else f"<b>incomplete</b>: {escape(decision.shortfall)}"
+    title = (
+        f"<b>{escape(decision.sweep)}</b>, {escape(decision.primary)} compared with {escape(str(decision.baseline))} "
+        f"({escape(decision.method)}): {there}, {state}"
+    )
+    names = list(dict.fromkeys(metric.name for result in decision.variants for metric in result.metrics))
+    head = "".join(f"<th>{escape(name)}</th>" for name in ("rank", "variant", "verdict", *names))
+    body = "".join(variant_html(result, names) for result in decision.ranked)
+    return f"<div>{title}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def variant_html(result: VariantResult, names: list[str]) -> str:
+    metrics = {metric.name: metric for metric in result.metrics}
+    cells = "".join(f"<td>{metric_html(metrics.get(name))}</td>" for name in names)
+    verdict = f'<td style="color:{COLOURS[result.verdict.value]}"><b>{result.word}</b></td>'
+    why = "; ".join((result.reason, *result.findings))
+    row = f"<tr><td>{result.rank}</td><td>{escape(str(result.variant))}</td>{verdict}{cells}</tr>"
+    return f'{row}<tr><td></td><td colspan="{len(names) + 2}" style="text-align:left">{escape(why)}</td></tr>'
+
+
+def metric_html(metric: MetricResult | None) -> str:
+    if metric is None:
+        return "–"
+    low, high = metric.interval
+    figures = f"{metric.delta:+.3g}<br><small>[{low:+.2g}, {high:+.2g}]</small>"
+    return f'<span style="color:{STANDING[metric.standing.value]}">{figures}</span>'

@@ -7,46 +7,49 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalable.manifest.load import load_file
 from scalable.manifest.targets import installed_providers
+from scalable.observe.folders import find_manifest
 from scalable.store import Filter, Store, open_store
 from scalable.store.urls import rooted
 from scalable.sweeps.project import in_project
+from scalable.sweeps.questions import question_of
 from scalable.sweeps.results import Outcome
 
 if TYPE_CHECKING:
     from scalable.manifest.models import Manifest
+    from scalable.sweeps.compiling import Compiled
     from scalable.sweeps.decisions import Decision
 
 
 def results(
     sweep: str, *, manifest: str | Path | None = None, target: str | None = None, overlay: str | None = None
 ) -> Any:
-    """A sweep's rows as a pandas DataFrame: one line per cell, metrics as columns, what is missing said so.
+    """A sweep's rows as a pandas DataFrame: one line per row, axes and metrics as columns, what is missing said so.
 
     ``attrs`` has ``complete``, ``expected``, ``baseline`` and a ``summary`` by variant. Rows whose ``run_status`` is
     not ``finished`` have no metrics and count nowhere.
     """
-    return found(sweep, manifest, target, overlay).frame()
+    return load_outcome(sweep, manifest, target, overlay).frame()
 
 
 def decide(
     sweep: str, *, manifest: str | Path | None = None, target: str | None = None, overlay: str | None = None
 ) -> Decision:
     """The verdict on each variant of a sweep; shows itself as a table in a notebook."""
-    from scalable.sweeps import gates
+    from scalable.sweeps import decisions
 
-    return gates.decide(found(sweep, manifest, target, overlay))
+    return decisions.decide(load_outcome(sweep, manifest, target, overlay))
 
 
-def found(sweep: str, manifest: str | Path | None, target: str | None, overlay: str | None) -> Outcome:
+def load_outcome(sweep: str, manifest: str | Path | None, target: str | None, overlay: str | None) -> Outcome:
     """Manifest and target by argument, then environment, as every command finds them."""
-    path = Path(manifest or os.environ.get("SCALABLE_MANIFEST") or "scalable.yaml")
+    path = find_manifest(manifest)
     chosen = target or os.environ.get("SCALABLE_TARGET") or None
     loaded = load_file(path, env=os.environ, target=chosen, overlay=overlay, providers=installed_providers())
     with open_results(loaded.manifest, create=False) as store:
@@ -70,9 +73,9 @@ def artefacts_url(manifest: Manifest) -> str:
 
 
 def outcome(
-    manifest: Manifest, name: str, store: Store, folder: Path | None = None, asset: str | None = None
+    manifest: Manifest, name: str, store: Store, folder: Path | None = None, where: Mapping[str, str] | None = None
 ) -> Outcome:
-    """The rows of a sweep, or of one asset of it, on top of what is locked now.
+    """Return the rows of a sweep, or those with the values of axes in ``where``, on top of what is locked now.
 
     A workload of one's own is imported from ``folder``.
     """
@@ -80,10 +83,21 @@ def outcome(
 
     with importable(folder):
         made = compiled(manifest, name, store.config().base_env)
-    expected = (made if asset is None else made.of(asset)).expected
-    rows = {row.run_key: row for row in store.rows(Filter(sweep=name, asset=asset))}
-    others = len(rows.keys() - {key for key, _ in expected})
-    return Outcome(name, expected, rows, made.baseline, others, made.sweep.metrics)
+    return outcome_of(made, store, where)
+
+
+def outcome_of(made: Compiled, store: Store, where: Mapping[str, str] | None = None) -> Outcome:
+    """Return the rows of a compiled sweep, or those with the values of axes in ``where``, that the store has."""
+    from scalable.sweeps.rows import place, place_of
+
+    name, chosen = made.name, made.of(where) if where else made
+    rows = {row.run_key: row for row in store.rows(Filter(sweep=name))}
+    others = [row for key, row in rows.items() if key not in made.where]
+    if where:
+        there = {place(made.grid, cell) for _, cell in chosen.cells}
+        others = [row for row in others if place_of(row) in there]
+    question = question_of(made.sweep)
+    return Outcome(name, made.grid, chosen.expected, rows, made.baseline, len(others), made.sweep.metrics, question)
 
 
 @contextmanager

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Protocol
 
-from scalable.catalogue import FACTORS, Variant
 from scalable.errors import ScalableError, UsageError
 from scalable.sweeps.decisions import Decision, Verdict
-from scalable.sweeps.results import same
+from scalable.sweeps.results import Variant, same
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,30 +58,36 @@ def lock(
     force: bool = False,
     reason: str = "",
     on: Config | None = None,
+    values: Mapping[str, Variant] | None = None,
 ) -> Locked:
     """Make a variant part of the base configuration if its verdict is LOCK, or if it is the baseline.
 
     ``force`` locks any variant and needs a reason, which is kept with the verdict it overrules. ``on`` is the
-    configuration the decision was made on; if another has taken its place meanwhile, the store refuses.
+    configuration the decision was made on; if another has taken its place meanwhile, the store refuses. ``values`` are
+    those of a variant on several compared axes.
     """
     config = store.config() if on is None else on
     why = justified(decision, variant, force, reason.strip())
     factor = decision.factor
-    if factor in config.base_env:
-        now = config.base_env[factor]
-        if same(now) == same(variant):
+    wanted = {factor: variant} if values is None else dict(values)
+    held = {name: config.base_env[name] for name in wanted if name in config.base_env}
+    if held:
+        now = "/".join(map(str, held.values())) if len(wanted) > 1 else held[factor]
+        if {name: same(value) for name, value in held.items()} == {name: same(each) for name, each in wanted.items()}:
             return Locked(config, changed=False)
         if same(now) != same(decision.baseline) and not force:
             raise LockRefused(
                 f"{factor} {variant} is not locked: {factor} {now} is, with which sweep {decision.sweep} has compared "
-                f"nothing. Add {now} to sweeps.{decision.sweep}.variants and run it again; to lock {variant} "
+                f"nothing. Add {now} to sweep {decision.sweep} and run it again; to lock {variant} "
                 f'nevertheless: scalable lock {quote(factor)} {quote(str(variant))} --force --reason "…"'
             )
-    return advance(store, config, factor, variant, why)
+    return advance(store, config, factor, variant, why, wanted)
 
 
-def lock_untested(store: ConfigStore, factor: str, variant: Variant, *, force: bool, reason: str = "") -> Locked:
-    """Lock a variant of the catalogue that no sweep compared: its baseline as long as no other is locked.
+def lock_untested(
+    store: ConfigStore, factor: str, variant: Variant, baseline: Variant, *, force: bool, reason: str = ""
+) -> Locked:
+    """Lock a variant of a workload's factor that no sweep compared: its baseline as long as no other is locked.
 
     ``force`` locks any variant and needs a reason.
     """
@@ -90,7 +95,7 @@ def lock_untested(store: ConfigStore, factor: str, variant: Variant, *, force: b
     now = config.base_env.get(factor)
     if now is not None and same(now) == same(variant):
         return Locked(config, changed=False)
-    if now is None and same(variant) == same(FACTORS[factor].variants[0]):
+    if now is None and same(variant) == same(baseline):
         return advance(store, config, factor, variant, "baseline: what holds where nothing is locked" + added(reason))
     if not force:
         held = f"{factor} {now} is, and " if now is not None else ""
@@ -103,8 +108,11 @@ def lock_untested(store: ConfigStore, factor: str, variant: Variant, *, force: b
     return advance(store, config, factor, variant, why)
 
 
-def advance(store: ConfigStore, config: Config, factor: str, variant: Variant, why: str) -> Locked:
-    changed = {**config.base_env, factor: variant}
+def advance(
+    store: ConfigStore, config: Config, factor: str, variant: Variant, why: str,
+    values: Mapping[str, Variant] | None = None,
+) -> Locked:  # fmt: skip
+    changed = {**config.base_env, **({factor: variant} if values is None else values)}
     return Locked(
         store.set_config(changed, factor=factor, variant=variant, reason=cut(why), expect_version=config.version)
     )
@@ -125,16 +133,16 @@ def justified(decision: Decision, variant: Variant, force: bool, reason: str) ->
         needs_reason(reason)
     if same(variant) == same(decision.baseline):
         return f"baseline: what the other variants were compared with{added(reason)}"
-    one = decision.of(variant)
-    if one is None:
+    judgement = decision.of(variant)
+    if judgement is None:
         known = ", ".join(str(each) for each in (decision.baseline, *(each.variant for each in decision.variants)))
         raise UsageError(f"sweep {decision.sweep} has no variant {variant}; it has {known}")
-    if one.verdict is Verdict.LOCK:
-        return f"decided by {decision.sweep}: {one.reason}{added(reason)}"
+    if judgement.verdict is Verdict.LOCK:
+        return f"decided by {decision.sweep}: {judgement.reason}{added(reason)}"
     if force:
-        return f"forced: {reason} (the verdict was {one.verdict.value}: {one.reason})"
+        return f"forced: {reason} (the verdict was {judgement.verdict.value}: {judgement.reason})"
     raise LockRefused(
-        f"{decision.factor} {variant} is not locked: its verdict is {one.verdict.value}: {one.reason}. "
+        f"{decision.factor} {variant} is not locked: its verdict is {judgement.verdict.value}: {judgement.reason}. "
         f'To lock it nevertheless: scalable lock {quote(decision.factor)} {quote(str(variant))} --force --reason "…"'
     )
 

@@ -70,7 +70,7 @@ def directed(metrics: Mapping[str, str]) -> dict[str, Metric]:
 
 def best_of(values: Iterable[float | None], better: Better) -> float | None:
     """The best of several different values."""
-    numbers = {one for one in values if one is not None}
+    numbers = {value for value in values if value is not None}
     if len(numbers) < 2:
         return None
     return max(numbers) if better is Better.HIGHER else min(numbers)

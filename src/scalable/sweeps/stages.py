@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from scalable.errors import ScalableError
+from scalable.worker.runner.scratch import scratch as scratch  # stages use it
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+NOT_IMPORTED = ("__main__", "builtins")
+"""Modules of functions that nobody else can import: those of a script or a notebook, and of code without a module."""
 
 
 class StageError(ScalableError):
@@ -72,10 +74,24 @@ class Stage(Generic[P, R]):
         return {need: rule is None or same(configuration[rule[0]], rule[1]) for need, rule in asked.items()}
 
     def __reduce__(self) -> str | tuple[Any, ...]:
+        if self.function.__module__ in NOT_IMPORTED:
+            return (stage_of, (self.function, self.facts))
         return (import_attribute, (self.function.__module__, self.function.__qualname__))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All that it knows beside its function."""
+        return {name: value for name, value in vars(self).items() if name not in ("function", "__wrapped__")}
 
     def __repr__(self) -> str:
         return f"<stage {self.name}({', '.join((*self.needs, *self.reads))})>"
+
+
+def stage_of(function: Callable[..., Any], facts: Mapping[str, Any]) -> Stage[..., Any]:
+    """Return a stage as it was made elsewhere."""
+    made: Stage[..., Any] = Stage.__new__(Stage)
+    vars(made).update(facts, function=function, __wrapped__=function)
+    return made
 
 
 @overload
@@ -156,25 +172,3 @@ def import_attribute(module: str, name: str) -> Any:
     from importlib import import_module
 
     return functools.reduce(getattr, name.split("."), import_module(module))
-
-
-SCRATCH: ContextVar[Callable[[], Path | None] | None] = ContextVar("SCRATCH", default=None)
-
-
-def scratch() -> Path | None:
-    """A folder of the stage that runs now for half-done work; it survives a kill and goes when the stage has finished.
-
-    Nothing outside a sweep, or where no folder can be had: then there is nothing to go on from.
-    """
-    asked = SCRATCH.get()
-    return asked() if asked is not None else None
-
-
-@contextmanager
-def scratch_from(asked: Callable[[], Path | None]) -> Iterator[None]:
-    """Let ``scratch()`` lead to this folder."""
-    token = SCRATCH.set(asked)
-    try:
-        yield
-    finally:
-        SCRATCH.reset(token)

@@ -10,22 +10,26 @@ import os
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
-from numbers import Real
+from math import isfinite
+from numbers import Integral, Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from scalable.catalogue import TRAINING_SET
 from scalable.errors import ScalableError
+from scalable.plugins import TRAINING_SET
+from scalable.sweeps.files import WATCH, InputFiles, unnamed
 from scalable.sweeps.project import in_project
-from scalable.sweeps.stages import Stage, StageError, scratch_from
-from scalable.sweeps.workload import Keys, Workload, find_workload, inputs_of
+from scalable.sweeps.stages import Stage, StageError
+from scalable.sweeps.workload import Keys, Workload, find_workload, inputs_of, unpacked
 from scalable.worker.runner import ends
 from scalable.worker.runner.notes import note
+from scalable.worker.runner.scratch import scratch_from
 from scalable.worker.runner.stamp import LONGEST_STEP_S, long_step
 
 if TYPE_CHECKING:
@@ -33,10 +37,11 @@ if TYPE_CHECKING:
 
 REMEMBERED = 8  # results of each stage that a process keeps: two assets under a few settings
 MOST_BYTES = 256 << 20  # of all of them; heavier ones are read again, which is fast beside what they are needed for
+CALLED: set[str] = set()  # stages that this process has computed
 UNREPEATABLE = (ends.TRANSIENT, ends.OUT_OF_MEMORY)  # a row that ended so may end well another time, or elsewhere
 
 
-class RowError(ScalableError):
+class WorkloadResultError(ScalableError):
     """What a workload gave that is no row."""
 
 
@@ -55,6 +60,15 @@ class RowWork:
         return RowWork(self.run_key, {**self.configuration, name: value}, self.parts[value])
 
 
+class StageTime(NamedTuple):
+    """How long one stage took, without those that it needs."""
+
+    stage: str
+    seconds: float
+    first: bool
+    """It was the first of its name in this process: imports and compilers may have taken part of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Computed:
     """What became of one row."""
@@ -64,10 +78,17 @@ class Computed:
     elapsed_s: float = 0.0
     error: str = ""
     """Why there is no result; empty if there is one."""
-    executed: tuple[str, ...] = ()
+    stages: tuple[StageTime, ...] = ()
     """Stages that were computed for it, not found."""
+    unnamed: tuple[str, ...] = ()
+    """Files of the project that its job opened and nobody named; with the last row of a job, for all of them."""
     unkept: str = ""
     """Why results of its stages could not be kept, which is nothing that other rows escape."""
+
+    @property
+    def executed(self) -> tuple[str, ...]:
+        """Names of the stages that were computed for it."""
+        return tuple(computed.stage for computed in self.stages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,35 +102,70 @@ class Unit:
     """A person did not believe what was there: nothing that is kept counts, and what is kept is replaced."""
     folder: str = ""
     """The project's, which relative paths of data start from."""
+    inputs: tuple[str, ...] = ()
+    """Files that the sweep names, as in the manifest."""
+    code: bytes = b""
+    """The workload itself, where it is not found by name."""
 
     def __scalable_prepare__(self) -> None:
         """Called before the call itself: code that is not there is another error than one it raises."""
-        workload(self.path)
+        self.workload()
+
+    def workload(self) -> Workload:
+        return unpacked(self.code) if self.code else workload(self.path)
 
     def __call__(self) -> list[Computed]:
-        with in_project(self.folder):
-            work = Evaluation(workload(self.path), opened(self.artefacts), fresh=self.fresh)
-            return [work.row(cell) for cell in self.cells]
+        with in_project(self.folder), here(self.folder) as folder:
+            files = InputFiles.of(self.inputs)
+            work = Evaluation(self.workload(), opened(self.artefacts), fresh=self.fresh, files=files)
+            if folder is None or any(stage.inputs is not None for stage in work.workload.stages):
+                return [work.row(cell) for cell in self.cells]  # a stage that says itself what it reads is believed
+            with WATCH.over(folder) as opened_files:
+                rows = [work.row(cell) for cell in self.cells]
+            others = unnamed(opened_files, folder, (*files.named, *files.marked))
+            return [*rows[:-1], replace(rows[-1], unnamed=others)]
+
+
+@contextmanager
+def here(folder: str) -> Iterator[Path | None]:
+    """Let relative paths in the user's code start from the project's folder, if this machine has it."""
+    project = Path(folder).resolve() if folder else None
+    if project is None or not project.is_dir():
+        yield None
+        return
+    before = Path.cwd()
+    os.chdir(project)
+    try:
+        yield project
+    finally:
+        os.chdir(before)
 
 
 class Evaluation:
     """The stages of some cells, each found or computed once."""
 
-    def __init__(self, workload: Workload, artefacts: Artefacts | None, *, fresh: bool = False) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        artefacts: Artefacts | None,
+        *,
+        fresh: bool = False,
+        files: InputFiles | None = None,
+    ) -> None:
         self.workload = workload
         self.artefacts = artefacts
-        self.keys = Keys(workload)
+        self.keys = Keys(workload, files)
         """What the keys of stages are in this process now."""
         self.fresh = fresh
         self.made: set[str] = set()
         """Keys of what was computed here, which counts however fresh all must be."""
         self.failed: dict[str, Exception | SystemExit] = {}
         """By key: what failed for one row is not tried again for the next."""
-        self.executed: list[str] = []
+        self.stages: list[StageTime] = []
 
     def row(self, cell: RowWork) -> Computed:
-        began = time.perf_counter()
-        self.executed = []
+        began = time.monotonic()
+        self.stages = []
         try:
             metrics = self.metrics(cell)
         except (Exception, SystemExit) as error:  # whatever the user's code raises is the end of this row only
@@ -118,18 +174,13 @@ class Evaluation:
             if ends.cause_of(error) in UNREPEATABLE:
                 raise
             unkept = str(error) if isinstance(error, ArtefactError) else ""
-            return Computed(cell.run_key, error=ends.said(error), executed=tuple(self.executed), unkept=unkept)
-        taken = time.perf_counter() - began
-        return Computed(cell.run_key, metrics, taken, executed=tuple(self.executed))
+            return Computed(cell.run_key, error=ends.error_text(error), stages=tuple(self.stages), unkept=unkept)
+        taken = time.monotonic() - began
+        return Computed(cell.run_key, metrics, taken, stages=tuple(self.stages))
 
     def metrics(self, cell: RowWork) -> dict[str, Any]:
-        """What the workload gives for a cell; raises if that is no row."""
-        metrics = self.value(self.workload.row, cell)
-        if not isinstance(metrics, Mapping) or not any(isinstance(one, Real) for one in metrics.values()):
-            wanted = f"{self.workload.row.name} must return a mapping of metrics, as {{'score': 0.9}}"
-            raise RowError(f"{wanted}; it returned {metrics!r:.80}")
-        sendable(self.workload.row.name, metrics)
-        return dict(metrics)
+        """Return the metrics that the workload gives for a cell; raise if they are no row."""
+        return checked_metrics(self.workload.row.name, self.value(self.workload.row, cell))
 
     def value(self, stage: Stage[..., Any], cell: RowWork) -> Any:
         """A stage's result for a cell."""
@@ -177,23 +228,22 @@ class Evaluation:
 
     def inputs(self, stage: Stage[..., Any], cell: RowWork) -> list[Any]:
         before = RECENT.changed
-        found = self.gathered(stage, cell)
-        return found if RECENT.changed == before else self.gathered(stage, cell)  # making one has changed another
+        inputs = self.gathered(stage, cell)
+        return inputs if RECENT.changed == before else self.gathered(stage, cell)  # making one has changed another
 
     def gathered(self, stage: Stage[..., Any], cell: RowWork) -> list[Any]:
         if stage.over is not None:
             name, among = stage.over
             parts = {value: cell.part(name, value) for value in cell.configuration[among]}
             stages = [self.workload.by_name[need] for need in stage.needs]
-            return [{value: self.value(one, part) for value, part in parts.items()} for one in stages]
+            return [{value: self.value(source, part) for value, part in parts.items()} for source in stages]
         needed = stage.needed(cell.configuration).items()
         return [self.value(self.workload.by_name[need], cell) if given else None for need, given in needed]
 
     def call(self, stage: Stage[..., Any], inputs: list[Any], cell: RowWork) -> Any:
         self.check(stage, cell)
-        self.executed.append(stage.name)
         values = deepcopy({name: cell.configuration[name] for name in stage.reads})  # cells share them
-        process = os.getpid()
+        process, began = os.getpid(), time.monotonic()
         try:
             value = stage.function(**dict(zip(stage.needs, inputs, strict=True)), **values)
         finally:
@@ -201,7 +251,9 @@ class Evaluation:
                 from scalable.worker.runner.child import leave_fork
 
                 leave_fork(sys.exception())
-            RECENT.forget_changed(inputs if stage.over is None else [one for each in inputs for one in each.values()])
+            self.stages.append(StageTime(stage.name, time.monotonic() - began, stage.name not in CALLED))
+            CALLED.add(stage.name)
+            RECENT.forget_changed(inputs if stage.over is None else [part for each in inputs for part in each.values()])
         if self.workload.matrix is not None and stage.name == self.workload.matrix[0]:
             samples, features = self.workload.matrix[1](value)
             note(TRAINING_SET, samples=samples, features=features)
@@ -221,16 +273,35 @@ class Evaluation:
             )
 
 
-def sendable(stage: str, metrics: Mapping[str, Any]) -> None:
-    """Raise if a row cannot be sent back; all rows of a unit travel together, and the others would be lost with it."""
-    from scalable.worker.runner.wire import pack
+def checked_metrics(stage: str, metrics: Any) -> dict[str, float | int | None]:
+    """Return what a row's stage returned as plain numbers; None stands for a metric that was not measured.
 
-    for name, value in metrics.items():
-        try:
-            pack(value)
-        except Exception as error:  # pickling calls the value's own code
-            what = f"{stage} returned {name!r}, a {type(value).__name__}, which cannot be sent back"
-            raise RowError(f"{what}; convert it to numbers, text or lists") from error
+    Raises if it is no mapping, has no number at all, or if a metric is neither a finite number nor None: a value that
+    statistics leave out would make the row look better or worse than it is.
+
+    >>> checked_metrics("score", {"accuracy": True, "latency_ms": None})
+    {'accuracy': 1, 'latency_ms': None}
+    """
+    if not isinstance(metrics, Mapping) or all(value is None for value in metrics.values()):
+        wanted = f"{stage} must return a mapping of metrics, as {{'score': 0.9}}"
+        raise WorkloadResultError(f"{wanted}; it returned {metrics!r:.80}")
+    return {str(name): checked_metric(stage, name, value) for name, value in metrics.items()}
+
+
+def checked_metric(stage: str, name: object, value: Any) -> float | int | None:
+    """Return a metric as a plain number, or None; raise if it is anything else."""
+    if value is None:
+        return None
+    number = getattr(value, "item", lambda: value)() if getattr(value, "ndim", 0) == 0 else value  # of numpy
+    if isinstance(number, Integral):
+        return int(number)
+    if isinstance(number, Real) and isfinite(number):
+        return float(number)
+    shown = f"{value!r:.80}" if isinstance(value, Real | str) else f"a {type(value).__name__}, {value!r:.80}"
+    raise WorkloadResultError(
+        f"{stage} returned the metric {name!r} as {shown}; a metric must be a finite number, or None if it was not "
+        "measured"
+    )
 
 
 MISSING: Any = object()
@@ -265,7 +336,7 @@ class Recent:
 
     def forget_changed(self, given: Iterable[Any]) -> None:
         """If a stage has changed what it was given, the next row must not get that, nor what it is a part of."""
-        handed = {id(one) for one in given}
+        handed = {id(input_value) for input_value in given}
         if any(id(value) in handed and sealed(value) != seal for value, seal in self.values.values()):
             for at, (value, seal) in list(self.values.items()):
                 if sealed(value) != seal:
@@ -300,9 +371,9 @@ RECENT = Recent(REMEMBERED)
 @lru_cache(maxsize=8)
 def workload(path: str) -> Workload:
     """With its code as it is when this process first hears of it: before its own calls change a module's values."""
-    found = find_workload(path)
-    assert found.code
-    return found
+    fresh = find_workload(path)
+    assert fresh.code
+    return fresh
 
 
 @lru_cache(maxsize=4)

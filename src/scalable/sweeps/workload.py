@@ -8,27 +8,38 @@ between sweeps, and whatever changes a result changes its key.
 from __future__ import annotations
 
 import inspect
+import pickle
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 from scalable.store.caching import key_of
 from scalable.store.caching.fingerprints import DECORATED, fingerprint_of
 from scalable.store.caching.keys import Encoder
-from scalable.sweeps.stages import Stage, StageError
-from scalable.wording import not_defined
+from scalable.sweeps.files import InputFiles
+from scalable.sweeps.stages import NOT_IMPORTED, Stage, StageError, stage_of
+from scalable.wording import install_hint, not_defined, undefined
 
 SHIPPED = "scalable.finetune.workload:WORKLOAD"  # what a sweep without  run:  is made of
 OTHER_NAMES = {"xgboost": ("xgboost-cpu", "xgboost"), "sklearn": ("scikit-learn",)}  # distributions of packages
+OUR_FILES = str(Path(__file__).parents[1])
 SHORT = 8  # characters of a fingerprint where a person compares them
 
+ASKED = ("factor", "variant", "universe")  # values of a row that a stage gets only if it names them
+
 Configuration = Mapping[str, Any]
+
+IMPORTING: ContextVar[bool] = ContextVar("importing", default=False)
+"""Whether a module is being imported for its workload: a script must not start its sweep then."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +57,8 @@ class Workload:
     """Where a worker finds it: ``package.module:name``."""
     matrix: tuple[str, Callable[[Any], tuple[int, int]]] | None = None
     """The stage whose result is trained on, and what returns its samples and features: memory follows them."""
+    pickled: bytes = b""
+    """Its code, where that travels to workers instead of being found by name."""
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -58,8 +71,8 @@ class Workload:
                 raise StageError(f"the workload has two stages named {stage.name}; rename one")
             for need in stage.needs:
                 if need not in seen:
-                    told = "; ".join(not_defined("stage", need, seen))
-                    raise StageError(f"stage {stage.name} needs {need}, which no stage before it gives: {told}")
+                    problem = "; ".join(not_defined("stage", need, seen))
+                    raise StageError(f"stage {stage.name} needs {need}, which no stage before it gives: {problem}")
             seen[stage.name] = stage
         if self.unit and self.unit not in seen:
             raise StageError("; ".join(not_defined("stage", self.unit, seen)))
@@ -84,11 +97,11 @@ class Workload:
     @cached_property
     def certain(self) -> set[str]:
         """Stages that every row needs, whatever its configuration says."""
-        found = {self.row.name}
+        names = {self.row.name}
         for stage in reversed(self.stages):
-            if stage.name in found and stage.over is None:
-                found |= set(stage.needs[:1] if stage.unless else stage.needs) - set(stage.only_if)
-        return found
+            if stage.name in names and stage.over is None:
+                names |= set(stage.needs[:1] if stage.unless else stage.needs) - set(stage.only_if)
+        return names
 
     @cached_property
     def reads(self) -> frozenset[str]:
@@ -129,8 +142,8 @@ class Workload:
             name = min(missing)
             readers = [stage.name for stage in self.stages if name in (*stage.reads, *stage.unless)]
             raise StageError(
-                f"nothing says what {name!r} is, which stage {readers[0]} reads; write it under settings, name the "
-                "factor so, or give the workload a default"
+                f"nothing says what {name!r} is, which stage {readers[0]} reads; it may use "
+                f"{', '.join(sorted({*values, *ASKED}))}; or write {name!r} under settings, or give it a default"
             )
         if self.check is not None:
             self.check(whole)
@@ -140,8 +153,10 @@ class Workload:
 class Keys:
     """The keys of a workload's stages. Remembers what it has worked out: 10,000 rows have few distinct stages."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, files: InputFiles | None = None) -> None:
         self.workload = workload
+        self.files = files or InputFiles()
+        """Files that the sweep names; those of marked arguments are added."""
         self.known: dict[tuple[Any, ...], str] = {}
         self.read: dict[tuple[Any, ...], str] = {}
         self.texts: dict[str, str] = {}
@@ -149,35 +164,35 @@ class Keys:
 
     def of(self, configuration: Configuration) -> dict[str, str]:
         """Of the stages that the row needs; one that is left out has the key of what passes through it."""
-        return self.found(self.workload.needed(configuration), configuration)
+        return self.stage_keys(self.workload.needed(configuration), configuration)
 
     def parts(self, configuration: Configuration) -> dict[str, dict[str, str]]:
         """Of the stages that are needed for several assets: the keys for each of them."""
-        found: dict[str, dict[str, str]] = {}
+        keys_by_value: dict[str, dict[str, str]] = {}
         for stage in self.workload.stages:
             if stage.over is not None and stage.name in self.workload.needed(configuration):
                 for value, keys in self.gathered(stage, configuration).items():
-                    found.setdefault(value, {}).update(keys)
-        return found
+                    keys_by_value.setdefault(value, {}).update(keys)
+        return keys_by_value
 
     def gathered(self, stage: Stage[..., Any], configuration: Configuration) -> dict[str, dict[str, str]]:
         """The keys of all that a stage needs of every asset it goes over."""
         assert stage.over is not None
         name, among = stage.over
         each = [{**configuration, name: value} for value in configuration[among]]
-        return {one[name]: self.found(self.workload.before(stage.needs, one), one) for one in each}
+        return {part[name]: self.stage_keys(self.workload.before(stage.needs, part), part) for part in each}
 
-    def found(self, needed: set[str], configuration: Configuration) -> dict[str, str]:
-        found: dict[str, str] = {}
+    def stage_keys(self, needed: set[str], configuration: Configuration) -> dict[str, str]:
+        keys: dict[str, str] = {}
         for stage in self.workload.stages:
             if stage.name not in needed:
                 continue
             if stage.left_out(configuration):
-                found[stage.name] = found[stage.needs[0]]
+                keys[stage.name] = keys[stage.needs[0]]
                 continue
             parts = self.gathered(stage, configuration) if stage.over is not None else {}
-            found[stage.name] = self.key(stage, configuration, inputs_of(stage, configuration, found, parts))
-        return found
+            keys[stage.name] = self.key(stage, configuration, inputs_of(stage, configuration, keys, parts))
+        return keys
 
     def key(self, stage: Stage[..., Any], configuration: Configuration, inputs: tuple[Any, ...]) -> str:
         values = {name: configuration[name] for name in stage.reads}
@@ -188,7 +203,8 @@ class Keys:
             at = (stage.name, key_of(values), inputs)
         if at not in self.known:
             outside = self.read_outside(stage, values)
-            self.known[at] = key_of((stage.name, self.workload.code[stage.name], values, outside, inputs))
+            files = self.files.key(stage, values)
+            self.known[at] = key_of((stage.name, self.workload.code[stage.name], values, outside, inputs, *files))
             if stage.inputs is not None:
                 self.texts[self.known[at]] = f"{stage.name} {outside}"
         return self.known[at]
@@ -246,40 +262,114 @@ def version_of(library: str) -> str | None:
 def find_workload(path: str | None) -> Workload:
     """The workload a sweep runs: the shipped one, a ``Workload``, a single stage, or any function of yours."""
     where = path or SHIPPED
-    module, _, name = where.partition(":")
+    module_name, _, name = where.partition(":")
+    importing = IMPORTING.set(True)
     try:
-        thing = getattr(import_module(module), name)
+        module = import_module(module_name)
     except ModuleNotFoundError as error:
         if path is None:
-            raise StageError(f"the trading workload needs {error.name}; pip install 'scalable[finetune]'") from None
-        raise StageError(f"run: {where}: {error}; it is imported from the manifest's folder") from None
-    except AttributeError:
-        raise StageError(f"run: the module {module} has no {name}") from None
-    return as_workload(thing, where)
+            raise StageError(f"the trading workload needs {error.name}; {install_hint('finetune')}") from None
+        if error.name == module_name.partition(".")[0] or error.name == module_name:
+            raise StageError(f"run: {where}: {error}; it is imported from the manifest's folder") from None
+        raise StageError(f"run: {where} cannot be imported\n{user_error(error)}") from None
+    except Exception as error:  # noqa: BLE001, whatever the user's module raises while it is imported
+        raise StageError(f"run: {where} cannot be imported\n{user_error(error)}") from None
+    finally:
+        IMPORTING.reset(importing)
+    if not hasattr(module, name):
+        functions = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise StageError(f"run: {undefined(f'function of {module_name}', name, functions)}")
+    return as_workload(getattr(module, name), where)
 
 
-def as_workload(thing: Any, path: str) -> Workload:
-    if isinstance(thing, Workload):
-        return replace(thing, path=path)
-    if isinstance(thing, Stage):
-        return Workload((thing,), path=path)
-    if not isinstance(thing, FunctionType):
-        raise StageError(f"run: {path} is a {type(thing).__name__}; write a function, a stage or a Workload")
-    given = inspect.signature(thing).parameters.values()
+def user_error(error: BaseException) -> str:
+    """Return an error in the user's code as its author needs it: file, line, the line's text, and what is wrong.
+
+    The frames of this package and of Python's import machinery, which only led there, are left out.
+    """
+    if isinstance(error, SyntaxError):  # no frame is in a file that could not be compiled
+        return "".join(traceback.format_exception_only(error)).rstrip()
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(("<frozen importlib", OUR_FILES))]
+    return "".join([*traceback.format_list(own[-1:]), *traceback.format_exception_only(error)]).rstrip()
+
+
+def as_workload(source: Any, path: str) -> Workload:
+    if isinstance(source, Workload):
+        return replace(source, path=path)
+    if isinstance(source, Stage):
+        return Workload((source,), path=path)
+    if not isinstance(source, FunctionType):
+        raise StageError(f"run: {path} is a {type(source).__name__}; write a function, a stage or a Workload")
+    stages = (*stages_beside(source).values(), plain(source))
+    given = [each for stage in stages for each in inspect.signature(stage.function).parameters.values()]
     own = {each.name: each.default for each in given if each.default is not each.empty}
-    return Workload((plain(thing),), defaults=own, path=path)
+    return Workload(stages, defaults=own, path=path)
+
+
+def stages_beside(
+    function: Callable[..., Any], known: dict[str, Stage[..., Any]] | None = None
+) -> dict[str, Stage[..., Any]]:
+    """Return the stages that a function takes the results of, each after those that it takes itself.
+
+    They are defined beside it and are parameters by their names. A parameter of theirs that no stage is called by is a
+    value of the row, as one of the function is.
+    """
+    known = {} if known is None else known
+    for name in stages_taken(function):
+        if name not in known:
+            source = function.__globals__[name]
+            stages_beside(source.function, known)
+            needs = stages_taken(source.function)
+            values = tuple(need for need in source.needs if need not in needs)
+            known[name] = stage_of(source.function, {**source.facts, "needs": needs, "reads": source.reads + values})
+    return known
+
+
+def stages_taken(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the parameters of a function that are names of stages beside it."""
+    beside = getattr(function, "__globals__", {})
+    return tuple(name for name in inspect.signature(function).parameters if isinstance(beside.get(name), Stage))
+
+
+def by_value(workload: Workload) -> Workload:
+    """Return a workload whose code travels with it: that of a script or a notebook, which workers cannot import.
+
+    Workers take it for what it is here: they could not make its fingerprint again.
+    """
+    import cloudpickle
+
+    modules = [sys.modules.get(stage.function.__module__) for stage in workload.stages]
+    own = {module for module in modules if module is not None and module.__name__ not in NOT_IMPORTED}
+    for module in own:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        stages = [(stage.function, stage.facts) for stage in workload.stages]
+        return replace(workload, pickled=cloudpickle.dumps((stages, workload.defaults, workload.path, workload.code)))
+    except (pickle.PicklingError, TypeError) as error:
+        raise StageError(f"{workload.path} cannot be sent to workers: {error}; make that within the function") from None
+    finally:
+        for module in own:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+@lru_cache(maxsize=8)
+def unpacked(pickled: bytes) -> Workload:
+    """Return a workload that came by value."""
+    stages, defaults, path, code = pickle.loads(pickled)
+    made = Workload(tuple(stage_of(function, facts) for function, facts in stages), defaults=defaults, path=path)
+    vars(made)["code"] = code
+    return made
 
 
 def plain(function: FunctionType) -> Stage[..., Any]:
-    """A function of one's own as a stage that reads what its parameters name."""
+    """A function of one's own as a stage that takes stages beside it, and reads what its other parameters name."""
     parameters = list(inspect.signature(function).parameters.values())
     if wild := [each.name for each in parameters if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]:
         raise StageError(
             f"{function.__qualname__} takes {wild[0]} with a star; name the values of a cell that it reads"
         )
-    made = Stage.__new__(Stage)
-    vars(made).update(
-        function=function, name=function.__name__, reads=tuple(each.name for each in parameters), uses=(), keep=False,
-        unless={}, only_if={}, inputs=None, over=None, needs=(), __wrapped__=function,
-    )  # fmt: skip
-    return made
+    needs = stages_taken(function)
+    reads = tuple(each.name for each in parameters if each.name not in needs)
+    facts = {"name": function.__name__, "reads": reads, "needs": needs, "uses": (), "keep": False}
+    return stage_of(function, {**facts, "unless": {}, "only_if": {}, "inputs": None, "over": None})

@@ -97,22 +97,22 @@ def waited(process: subprocess.Popen[bytes], folder: Path, timeout: float) -> st
 
 
 def stacks(process: subprocess.Popen[bytes], folder: Path) -> str:
-    """Of the threads of the function, without those that were there for pressure."""
+    """Return the stacks of the function's threads, without those that were there for pressure."""
     file = folder / "stacks"
     if file.exists():
         process.send_signal(signal.SIGUSR1)
         deadline = time.monotonic() + DUMP_S
         while "in child" not in file.read_text() and time.monotonic() < deadline:
             time.sleep(POLL_S)
-    found = file.read_text() if file.exists() else ""
+    dump = file.read_text() if file.exists() else ""
     return (
-        "\n".join(part.strip() for part in found.split("\n\n") if "in pressing" not in part) or "no stack could be read"
+        "\n".join(part.strip() for part in dump.split("\n\n") if "in pressing" not in part) or "no stack could be read"
     )
 
 
 def judge(name: str, folder: Path, status: int, hang: str | None, timeout: float) -> None:
-    said = (folder / "output").read_text(errors="replace")[-SHOWN:].strip()
-    printed = f"\nit printed:\n{said}" if said else ""
+    output = (folder / "output").read_text(errors="replace")[-SHOWN:].strip()
+    printed = f"\nit printed:\n{output}" if output else ""
     if status == CANNOT_LOAD:
         remedy = "give a function of a module that can be imported, or its path as 'package.module:function'"
         raise UsageError(f"{name} cannot be loaded in a process of its own; {remedy}{printed}")
@@ -142,7 +142,7 @@ def named(function: Callable[..., object] | str) -> str:
 
 
 def child() -> None:
-    """What runs in the process of its own."""
+    """Run in the process of its own."""
     folder, threads = Path(sys.argv[1]), int(sys.argv[2])
     sys.path[:] = json.loads((folder / "path").read_text())
     try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from scalable.axes import Value
 from scalable.store import AttemptRow, Fate, Filter, Row, RowError, RowStatus, Store, StoreError, SweepRun, SweepStatus
 from scalable.testing.store_extras import BesideRowsContract
 
@@ -32,18 +33,17 @@ def key(name: object) -> str:
     return blake2b(repr(name).encode(), digest_size=16).hexdigest()
 
 
-def a_row(name: object = "row", **changes: Any) -> Row:
-    """A row of a sweep whose key follows from the name."""
+AXES: Mapping[str, Value] = {"calibration": "isotonic", "asset": "AAVEUSDC", "fold": 0, "cost_bps": 10.0}
+
+
+def a_row(name: object = "row", axes: Mapping[str, Any] = AXES, **changes: Any) -> Row:
+    """A row of a sweep whose key follows from the name; ``axes`` are those that differ from the usual ones."""
     given: dict[str, Any] = {
         "run_key": key(name),
         "sweep": "calibration",
-        "factor": "calibration",
-        "variant": "isotonic",
-        "asset": "AAVEUSDC",
-        "fold": 0,
-        "cost_bps": 10.0,
+        "axes": {**AXES, **axes},
+        "compared": ("calibration",),
         "metrics": {"sharpe": 1.25, "trades": 61},
-        "buys": 61,
         "elapsed_s": 41.5,
         "code_fingerprint": "c0de",
         "config_fingerprint": "c0f1",
@@ -78,9 +78,9 @@ class StoreContract(BesideRowsContract):
         row = a_row()
         receipt = store.put([row])
         assert (receipt.fate, receipt.rows, receipt.safe) == (Fate.COMMITTED, 1, True)
-        [found] = store.rows()
-        assert found == row
-        assert found.to_dict() == {**row.to_dict(), "written_at": found.written_at}
+        [stored] = store.rows()
+        assert stored == row
+        assert stored.to_dict() == {**row.to_dict(), "written_at": stored.written_at}
         assert store.get(row.run_key) == row
         assert store.keys() == {row.run_key}
 
@@ -91,30 +91,54 @@ class StoreContract(BesideRowsContract):
 
     def test_a_row_of_a_plain_task_has_a_key_a_name_and_a_value(self, store: Store) -> None:
         store.put([Row(run_key=key("task"), name="clean the data", value={"years": [2030, 2050], "ok": True})])
-        [found] = store.rows(Filter(name="clean the data"))
-        assert found.value == {"years": [2030, 2050], "ok": True}
-        assert found.sweep is found.variant is found.fold is None
+        [stored] = store.rows(Filter(name="clean the data"))
+        assert stored.value == {"years": [2030, 2050], "ok": True}
+        assert stored.sweep is stored.variant is None
+        assert (stored.axes, stored.compared) == ({}, ())
 
     @pytest.mark.parametrize(
         "value", [None, 0, -1, 2**900, 0.1, 1e300, -0.0, "", "null", "5", "ä 漢 \0 \ud800", [], {}]
     )
     def test_a_value_keeps_its_kind_and_every_digit(self, store: Store, value: object) -> None:
         store.put([a_row(value=value, metrics={"inside": value})])
-        [found] = store.rows()
-        for back in (found.value, found.metrics["inside"]):
+        [stored] = store.rows()
+        for back in (stored.value, stored.metrics["inside"]):
             assert (repr(back), type(back)) == (repr(value), type(value))
 
     def test_a_metric_may_be_infinite_or_not_a_number(self, store: Store) -> None:
         store.put([a_row(metrics={"sharpe": float("nan"), "factor": [float("inf"), float("-inf")]})])
-        [found] = store.rows()
-        assert isnan(found.metrics["sharpe"])
-        assert found.metrics["factor"] == [float("inf"), float("-inf")]
+        [stored] = store.rows()
+        assert isnan(stored.metrics["sharpe"])
+        assert stored.metrics["factor"] == [float("inf"), float("-inf")]
 
     @pytest.mark.parametrize("variant", [True, 1, 1.0, "1", "true", "null", "NaN", '"1"', "90d", "a b/ü", "[", -0.5])
-    def test_a_variant_keeps_its_type(self, store: Store, variant: str | float) -> None:
-        store.put([a_row(variant=variant)])
-        [found] = store.rows(Filter(variant=variant))
-        assert (found.variant, type(found.variant)) == (variant, type(variant))
+    def test_a_value_on_an_axis_keeps_its_type(self, store: Store, variant: str | float) -> None:
+        others = [not variant, f"{variant}?", 17, 0.25, "other"]
+        store.put([a_row(axes={"calibration": variant, "of interest": variant})])
+        store.put([a_row(number, axes={"of interest": each}) for number, each in enumerate(others)])
+        [stored] = store.rows(Filter(where={"of interest": variant}))
+        for back in (stored.variant, stored.axes["of interest"]):
+            assert (back, type(back)) == (variant, type(variant))
+
+    def test_whole_numbers_are_found_as_floats_and_truth_values_are_no_numbers(self, store: Store) -> None:
+        store.put([a_row(number, axes={"size": value}) for number, value in enumerate([1, True, "1"])])
+        for wanted, number in ((1, 0), (1.0, 0), (True, 1), ("1", 2)):
+            assert store.keys(Filter(where={"size": wanted})) == {key(number)}
+
+    def test_several_axes_may_be_compared_and_all_keep_their_order(self, store: Store) -> None:
+        axes: dict[str, Value] = {"model": "svm", "C": 10, "dataset": "Weiß", "cv": 3, "a": True}
+        store.put([Row(run_key=key("grid"), sweep="models", axes=axes, compared=("model", "C"), metrics={"f1": 0.5})])
+        [stored] = store.rows(Filter(sweep="models", where={"C": 10, "dataset": "Weiß"}))
+        assert (list(stored.axes.items()), stored.compared) == (list(axes.items()), ("model", "C"))
+        assert stored.variant == "svm/10"
+        assert store.keys(Filter(where={"model": "svm", "C": 11})) == store.keys(Filter(where={"colour": 1})) == set()
+
+    @pytest.mark.parametrize("axis", ["", 'a"b', "a/b", "a\\b", "a\nb", "\0", 3])
+    def test_an_axis_that_sql_could_not_name_is_refused(self, store: Store, axis: Any) -> None:
+        with pytest.raises(RowError):
+            a_row(axes={axis: 1})
+        with pytest.raises(RowError):
+            store.keys(Filter(where={axis: 1}))
 
     def test_the_same_row_twice_is_there_once(self, store: Store) -> None:
         first = a_row()
@@ -163,7 +187,7 @@ class StoreContract(BesideRowsContract):
         assert store.mark_failed([key("bad"), key("bad"), key("not there")], "wrong prices in March") == 1
         marked = self.only(store, "bad")
         assert (marked.run_status, marked.marked, marked.error) == (RowStatus.FAILED, True, "wrong prices in March")
-        assert (marked.asset, marked.attempt, marked.metrics) == ("AAVEUSDC", 1, a_row("bad").metrics)
+        assert (marked.axes, marked.attempt, marked.metrics) == (AXES, 1, a_row("bad").metrics)
         assert store.keys(Filter(run_status=RowStatus.FINISHED)) == {key("good")}
 
     def test_a_late_row_of_a_marked_attempt_or_an_earlier_one_changes_nothing(self, store: Store) -> None:
@@ -220,23 +244,24 @@ class StoreContract(BesideRowsContract):
 
     def test_rows_can_be_chosen_by_what_they_are(self, store: Store) -> None:
         rows = [
-            a_row((variant, asset, fold, cost), variant=variant, asset=asset, fold=fold, cost_bps=cost)
-            for variant, asset, fold, cost in itertools.product(("a", "b"), ("X", "Y Z/ü"), (0, 1), (10, 20.5))
+            a_row((variant, asset, fold), axes={"calibration": variant, "asset": asset, "fold": fold})
+            for variant, asset, fold in itertools.product(("a", "b"), ("X", "Y Z/ü"), (0, 1, 2, 20.5))
         ]
-        store.put([*rows, a_failed_row("failed", sweep="other", factor="timeframe")])
+        store.put([*rows, a_failed_row("failed", sweep="other")])
         assert len(store.keys()) == 17
         assert store.keys(Filter(sweep="calibration")) == {row.run_key for row in rows}
-        assert {row.asset for row in store.rows(Filter(asset="Y Z/ü"))} == {"Y Z/ü"}
-        [one] = store.rows(Filter(variant="b", asset="X", fold=1, cost_bps=20.5))
-        assert one == a_row(("b", "X", 1, 20.5), variant="b", fold=1, asset="X", cost_bps=20.5)
-        assert store.keys(Filter(run_status=RowStatus.FAILED)) == store.keys(Filter(factor="timeframe"))
+        assert {row.axes["asset"] for row in store.rows(Filter(where={"asset": "Y Z/ü"}))} == {"Y Z/ü"}
+        wanted: dict[str, Value] = {"calibration": "b", "asset": "X", "fold": 20.5}
+        [chosen] = store.rows(Filter(sweep="calibration", where=wanted))
+        assert chosen == a_row(("b", "X", 20.5), axes=wanted)
+        assert store.keys(Filter(run_status=RowStatus.FAILED)) == store.keys(Filter(sweep="other"))
         assert store.keys(Filter(sweep="calibration", run_status=RowStatus.FAILED)) == set()
 
     def test_many_rows_are_found_by_their_keys_at_once(self, store: Store) -> None:
         store.put([a_row(number) for number in range(1500)])
         wanted = [key(number) for number in range(0, 4000, 2)]
-        found = store.find([*wanted, *wanted])
-        assert found == {key(number): a_row(number) for number in range(0, 1500, 2)}
+        rows = store.find([*wanted, *wanted])
+        assert rows == {key(number): a_row(number) for number in range(0, 1500, 2)}
         assert store.find(iter([])) == {}
         with pytest.raises(RowError):
             store.find(key(1))
@@ -371,6 +396,6 @@ class StoreContract(BesideRowsContract):
 
     @staticmethod
     def only(store: Store, name: object = "row") -> Row:
-        found = store.get(key(name))
-        assert found is not None
-        return found
+        row = store.get(key(name))
+        assert row is not None
+        return row

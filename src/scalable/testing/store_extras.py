@@ -1,4 +1,4 @@
-"""What every store must do beside keeping rows: configuration, incidents, dead letters, leases held by a few at a time.
+"""The contract of a store beside rows: configuration, incidents, dead letters, leases held by a few at a time.
 
 Part of ``scalable.testing.store.StoreContract``, which is what to run.
 """
@@ -33,12 +33,12 @@ SHORT_S = 0.2  # a lease that is lost while a test waits for it
 
 
 def free(holders: list[Lease], before: list[Lease]) -> str:
-    """A rule that lets everybody in."""
+    """Let everybody in."""
     return ""
 
 
 def one_at_a_time(holders: list[Lease], before: list[Lease]) -> str:
-    """A rule with one lease, in the order of asking."""
+    """Give one lease at a time, in the order of asking."""
     return f"{(holders or before)[0].name} is first" if holders or before else ""
 
 

@@ -1,1 +1,1 @@
-"""What runs on a worker's machine: one Dask worker of one kind, measured, and checked to have the right code."""
+"""The worker's side: one Dask worker of one kind, measured, and checked to have the right code."""

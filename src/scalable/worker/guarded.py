@@ -64,12 +64,12 @@ class Guarded:
         raise RunKilledError(self.name, end.cause, end.message)
 
     def error(self, end: End) -> tuple[Any, str]:
-        """What it raised, if that can be put together here: the worker may lack what the runner has imported."""
+        """Return the error it raised, if it can be rebuilt here: the worker may lack modules that the runner has."""
         try:
-            found: tuple[Any, str] = pickle.loads(end.value)
+            unpickled: tuple[Any, str] = pickle.loads(end.value)
         except Exception:  # noqa: BLE001 - it calls the error's own code
             return None, ""
-        return found
+        return unpickled
 
 
 class Packed:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import faulthandler
 import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 from contextlib import suppress
@@ -26,12 +28,13 @@ from distributed.security import Security
 from scalable import proc
 from scalable.errors import ScalableError
 from scalable.findings import Finding
-from scalable.worker import printing
+from scalable.worker import crashes, printing
+from scalable.worker.allocation import time_for_work
 from scalable.worker.meter import TOPIC, UNREADABLE, Meter
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START, LOST_SCHEDULER, WorkerOptions
-from scalable.worker.project import Project, ProjectError
-from scalable.worker.reach import why_not
-from scalable.worker.runner.path import here, off_the_path
+from scalable.worker.project import ProjectCode, ProjectError
+from scalable.worker.rights import AT_A_WORKER, NotAClientError, Refusals, beware_of_workers, is_a_workers, limit
+from scalable.worker.runner.environment import current_folder, off_the_path
 from scalable.worker.runner.process import WORKER_MARK, Settings
 from scalable.worker.runners import Runners
 
@@ -40,6 +43,7 @@ POLL_S = 0.05  # between looks at whether running tasks have finished
 LOOK_EVERY_S = 0.5  # at whether the worker has begun to close
 HAND_OVER_WITHIN_S = 8.0  # batch systems are asked for their notice 10 s before the grace must end
 CLOSE_WITHIN_S = 2.0  # for what closing takes; tasks that run longer are not waited for
+LEAVING = Status.closing_gracefully.name
 CONNECTION_LOST = ("worker-handle-scheduler-connection-broken", "worker-heartbeat-missing")  # Dask's words
 
 SETTINGS = {
@@ -56,13 +60,15 @@ SETTINGS = {
     # others may use the same machine, and nobody needs to read of our tasks in a browser; figures name no task
     "distributed.worker.http.routes": ["distributed.http.health", "scalable.worker.measures"],
 }
+TRY_S = 3.0  # a machine that lets connections through answers within milliseconds
 
 
 def main() -> int:
+    faulthandler.enable()  # into the log, where ``crashes`` reads what it was that crashed
     options = WorkerOptions.parse()
     if options.parent is not None:
         end_with(options.parent)
-    sys.path.insert(0, options.folder or here())  # not before what this program itself imports
+    sys.path.insert(0, options.folder or current_folder())  # not before what this program itself imports
     try:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir=options.scratch) as scratch:
             differences = prepare(options.handout, Path(scratch))
@@ -75,17 +81,17 @@ def main() -> int:
 
 
 def prepare(handout: str | None, scratch: Path) -> list[str]:
-    """The driver's code, compared or unpacked; what differs without doing harm is named."""
+    """Compare or unpack the driver's code; harmless differences are named."""
     if handout is not None and not Path(handout).is_dir():
         raise ProjectError(
             f"the run's folder {handout} is not there on this node; start the run in a folder nodes share"
         )
-    project = Project.handed_out(Path(handout)) if handout else None
+    project = ProjectCode.handed_out(Path(handout)) if handout else None
     return project.prepare(Path(str(handout)), scratch) if project else []
 
 
 def threads_of(text: str) -> int:
-    """What OpenMP is told, by us or by a component's env: 4, or 4,2 for loops within loops."""
+    """Read the number of threads that OpenMP is given: 4, or 4,2 for loops within loops."""
     first = text.partition(",")[0].strip()
     return int(first) if first.isascii() and first.isdecimal() and int(first) else 1
 
@@ -99,6 +105,7 @@ async def serve(options: WorkerOptions, scratch: str, differences: list[str]) ->
             options.scheduler,
             name=options.name,
             nthreads=options.threads,
+            executor=crashes.TaskThreadPoolExecutor(options.threads, thread_name_prefix=f"{options.name}-tasks"),
             resources=options.resources,
             memory_limit=options.memory or 0,
             local_directory=scratch,
@@ -112,6 +119,9 @@ async def serve(options: WorkerOptions, scratch: str, differences: list[str]) ->
         )
     except Exception as error:  # noqa: BLE001 - a preload script may raise anything
         return end(CANNOT_START, f"cannot start: {first_cause(error)}")
+    if options.handout and (certificate := Path(options.handout, "cert.pem")).exists():
+        worker.is_client = not is_a_workers(certificate)
+        beware_of_workers(worker.scheduler.address)
     off_the_path(worker.local_directory)
     notice = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -121,7 +131,7 @@ async def serve(options: WorkerOptions, scratch: str, differences: list[str]) ->
         if not await connects(worker, options.connect_within, unless=noticed):
             return end(0, "had notice before it was connected")
     except (TimeoutError, OSError):
-        reason = await asyncio.to_thread(why_not, options.scheduler, options.connect_within)
+        reason = await asyncio.to_thread(why_unreachable, options.scheduler, options.connect_within)
         return end(CANNOT_CONNECT, f"cannot reach the scheduler at {options.scheduler}: {reason}")
     except Exception as error:  # noqa: BLE001 - the same, where it has a function to call
         return end(CANNOT_START, f"cannot start: {first_cause(error)}")
@@ -129,8 +139,7 @@ async def serve(options: WorkerOptions, scratch: str, differences: list[str]) ->
     if differences:
         text = f"{options.name} has other versions than the driver: {'; '.join(differences)}"
         remedy = "install the same versions if results must be the same"
-        finding = Finding.warning("packages-differ", options.name, text, remedy)
-        worker.log_event(TOPIC, {"kind": "finding", **finding.to_record("finding")})
+        worker.tell(Finding.warning("packages-differ", options.name, text, remedy))
     finished = asyncio.ensure_future(worker.finished())
     while not (finished.done() or noticed.done() or closes(worker)):
         await asyncio.wait({finished, noticed}, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
@@ -154,7 +163,7 @@ async def serve(options: WorkerOptions, scratch: str, differences: list[str]) ->
 
 
 async def connects(worker: Any, within: float, *, unless: asyncio.Future[Any]) -> bool:
-    """Whether it is connected before that; raises if it cannot be."""
+    """Return whether it is connected before that; raise if it cannot be."""
     connecting = asyncio.ensure_future(asyncio.wait_for(worker, within))
     await asyncio.wait({connecting, unless}, return_when=asyncio.FIRST_COMPLETED)
     if not connecting.done():
@@ -171,6 +180,24 @@ class TellingWorker(Worker):
 
     unreadable: Exception | None = None
     reason = ""
+    is_client = True
+    """Its certificate lets it do what the driver may."""
+
+    async def listen(self, *args: Any, **options: Any) -> None:
+        await super().listen(*args, **options)
+        limit(self.listeners[-1], AT_A_WORKER, Refusals(self.tell))
+
+    def tell(self, finding: Finding) -> None:
+        self.log_event(TOPIC, {"kind": "finding", **finding.to_record("finding")})
+
+    def _get_client(self, timeout: float | None = None) -> Any:
+        if not self.is_client:
+            raise NotAClientError
+        return super()._get_client(timeout)
+
+    async def execute(self, key: Any, *, stimulus_id: str) -> Any:
+        crashes.current.set(str(key))
+        return await super().execute(key, stimulus_id=stimulus_id)
 
     async def upload_file(self, filename: str, data: Any, load: bool = True) -> dict[str, Any]:
         """Let runners find what a client uploads, too: behind everything else, so that it takes nothing's place."""
@@ -204,15 +231,16 @@ class TellingWorker(Worker):
 
 
 def closes(worker: Any) -> bool:
-    """Told to, or because the scheduler is gone."""
+    """Return whether the worker closes: it was told to, or the scheduler is gone."""
     return worker.status in (Status.closing, Status.closed)
 
 
 async def leave(worker: Any, runners: Runners, grace: float) -> None:
     """Take no more work, let running tasks finish, hand over what is left, go."""
-    say(f"had notice: running tasks may finish for {grace:g} s")
     worker.log_event(TOPIC, {"kind": "worker-leaving", "reason": "had notice (SIGTERM)"})
     worker.status = Status.closing_gracefully
+    grace = await time_for_work(grace)
+    say(f"had notice: running tasks may finish for {grace:g} s")
     deadline = asyncio.get_running_loop().time() + grace
     runs = asyncio.ensure_future(runners.supervisor.leave(grace))
     while worker.state.executing_count and not closes(worker) and asyncio.get_running_loop().time() < deadline:
@@ -233,7 +261,8 @@ async def hand_over(worker: Any) -> None:
     """Give results to others. All may have had notice at once; then those that come in their place are awaited."""
     while not closes(worker):
         others = (await worker.scheduler.identity())["workers"]
-        if not worker.data or any(other["status"] == Status.running.name for other in others.values()):
+        known = others.get(worker.address, {}).get("status", LEAVING) == LEAVING  # else it may not be taken out yet
+        if known and (not worker.data or any(other["status"] == Status.running.name for other in others.values())):
             retired = await worker.scheduler.retire_workers(workers=[worker.address], close_workers=False, remove=True)
             if worker.address in retired:
                 return
@@ -258,7 +287,7 @@ def end_with(parent: int) -> None:
 
 
 def end_children() -> None:
-    """What tasks have started does not outlive the worker."""
+    """Kill the processes that tasks have started, so that none outlives the worker."""
     writer = printing.own_writer()  # its parent is the first process, which a worker in a container is itself
     for child in proc.tree(os.getpid())[1:]:
         if child == writer:
@@ -268,7 +297,7 @@ def end_children() -> None:
 
 
 def first_cause(error: BaseException) -> str:
-    """The error itself, without those that only say that it happened."""
+    """Return the error itself, without those that only say that it happened."""
     while error.__cause__ is not None:
         error = error.__cause__
     return f"{type(error).__name__}: {error}"
@@ -281,3 +310,19 @@ def end(status: int, text: str) -> int:
 
 def say(text: str) -> None:
     print(f"scalable worker: {text}", file=sys.stderr, flush=True)
+
+
+def why_unreachable(address: str, within: float) -> str:
+    """Return what is wrong with an address such as ``tls://10.0.0.1:8786`` that did not answer in time."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), TRY_S).close()
+    except socket.gaierror:
+        return f"the name {host} is not known on {socket.gethostname()}"
+    except ConnectionRefusedError:
+        return "connection refused: nothing listens there, or the scheduler has ended"
+    except TimeoutError:
+        return f"no answer within {within:g} s: a firewall between {socket.gethostname()} and it, or another network"
+    except OSError as error:
+        return str(error.strerror or error).lower()
+    return f"the port is open, but no scheduler of this run answered within {within:g} s"

@@ -1,4 +1,4 @@
-"""What a worker measures of itself and of its machine, for its heartbeats and for Prometheus.
+"""Measurements of a worker and its machine, for its heartbeats and for Prometheus.
 
 The worker's figures are those of its process and everything it has started, runners among them. The machine's are what
 /proc says, which inside a container is the whole node: the container's own limit is the worker's, not the node's. One
@@ -10,15 +10,20 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from tornado.web import RequestHandler
 
 from scalable import proc
 from scalable.observe.metrics import CONTENT_TYPE, Sample, exposition
+from scalable.worker.runners import METER
+from scalable.worker.runners import NAME as RUNNERS
+
+if TYPE_CHECKING:
+    pass
 
 NAME = "scalable"
 """Of these figures among a worker's metrics, as Dask's heartbeats carry them."""
@@ -34,7 +39,7 @@ class Use:
     memory: int
 
 
-class Measures:
+class WorkerMeasures:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self.node = socket.gethostname()
@@ -60,8 +65,8 @@ class Measures:
         self.capacity = Use(self.capacity.cpu, total)
         self.looked, self.own_s, self.node_s = now, own_s, node_s
 
-    def told(self) -> dict[str, Any]:
-        """For a heartbeat."""
+    def reading(self) -> dict[str, Any]:
+        """Return the figures for a heartbeat."""
         self.look()
         return {
             "cpu": round(self.own.cpu, 3),
@@ -75,56 +80,58 @@ class Measures:
 
 
 def busy_s() -> float:
-    """CPU seconds that this machine has spent on anything since it was started."""
+    """Return the CPU seconds that this machine has spent on anything since it was started."""
     try:
-        fields = [int(one) for one in proc.content("/proc/stat").split(b"\n", 1)[0].split()[1:9]]
+        fields = [int(field) for field in proc.content("/proc/stat").split(b"\n", 1)[0].split()[1:9]]
     except (OSError, ValueError):
         return 0.0
     return (sum(fields) - sum(fields[at] for at in IDLE)) / proc.TICKS if len(fields) > max(IDLE) else 0.0
 
 
 def node_memory() -> tuple[int, int]:
-    """Bytes that this machine has, and those it could give to programs."""
-    found = {b"MemTotal": 0, b"MemAvailable": 0}
-    with suppress(OSError, ValueError, IndexError):
-        for line in proc.content("/proc/meminfo").splitlines():
-            name, _, rest = line.partition(b":")
-            if name in found:
-                found[name] = int(rest.split()[0]) * 1024
-    return found[b"MemTotal"], found[b"MemAvailable"]
+    """Return the bytes that this machine has, and those it could give to programs."""
+    total, available = (proc.figure("/proc/meminfo", name) or 0 for name in ("MemTotal", "MemAvailable"))
+    return total, available
 
 
 class MetricsHandler(RequestHandler):
-    """A worker's own view; Dask's worker serves it beside its health, see ``scalable.worker.main``."""
+    """The figures of a session or a worker at /metrics, as Prometheus reads them."""
 
-    def initialize(self, dask_server: Any = None) -> None:
-        self.worker = dask_server
+    def initialize(self, samples: Callable[[], Iterable[Sample]]) -> None:
+        self.samples = samples
 
     def get(self) -> None:
         self.set_header("Content-Type", CONTENT_TYPE)
-        self.write(exposition(samples(self.worker)).encode("utf-8", "backslashreplace"))
+        self.write(exposition(self.samples()).encode("utf-8", "backslashreplace"))
 
 
-routes: list[tuple[str, type[RequestHandler], dict[str, Any]]] = [("/metrics", MetricsHandler, {})]
+class WorkerMetricsHandler(MetricsHandler):
+    """A worker's own view; Dask's worker serves it beside its health, see ``scalable.worker.main``."""
+
+    def initialize(self, dask_server: Any = None) -> None:  # Dask gives its worker by this name
+        super().initialize(partial(samples, dask_server))
+
+
+routes: list[tuple[str, type[RequestHandler], dict[str, Any]]] = [("/metrics", WorkerMetricsHandler, {})]
 """As Dask wants to find them."""
 
 
 def samples(worker: Any) -> list[Sample]:
-    """What a worker can say of itself. Its name starts with its tag."""
-    told = worker.plugins["scalable-meter"].measures.told()
-    runners = worker.plugins["scalable-runners"]
+    """Return what a worker can say of itself. Its name starts with its tag."""
+    reading = worker.plugins[METER].measures.reading()
+    runners = worker.plugins[RUNNERS]
     own = {"worker": str(worker.name), "tag": str(worker.name).rpartition("-")[0]}
-    node = {"node": told["node"]}
-    found = [
+    node = {"node": reading["node"]}
+    figures = [
         Sample("finetune_pod_idle_seconds", round(runners.idle_s, 1), own),
-        Sample("scalable_worker_cpu_cores", told["cpu"], own),
+        Sample("scalable_worker_cpu_cores", reading["cpu"], own),
         Sample("scalable_worker_cpu_limit_cores", runners.settings.cpus * worker.state.nthreads, own),
-        Sample("scalable_worker_memory_bytes", told["memory"], own),
-        Sample("scalable_node_cpu_cores", told["node_cpu"], node),
-        Sample("scalable_node_cpu_capacity_cores", told["node_cpus"], node),
-        Sample("scalable_node_memory_bytes", told["node_memory"], node),
-        Sample("scalable_node_memory_capacity_bytes", told["node_memory_total"], node),
+        Sample("scalable_worker_memory_bytes", reading["memory"], own),
+        Sample("scalable_node_cpu_cores", reading["node_cpu"], node),
+        Sample("scalable_node_cpu_capacity_cores", reading["node_cpus"], node),
+        Sample("scalable_node_memory_bytes", reading["node_memory"], node),
+        Sample("scalable_node_memory_capacity_bytes", reading["node_memory_total"], node),
     ]
     if (limit := runners.settings.memory) is not None:
-        found.append(Sample("scalable_worker_memory_limit_bytes", limit, own))
-    return found
+        figures.append(Sample("scalable_worker_memory_limit_bytes", limit, own))
+    return figures

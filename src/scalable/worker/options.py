@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scalable.walltime import GRACE_S as GRACE_S
+
 CONNECT_WITHIN_S = 60.0  # a worker that cannot reach its scheduler ends after this, so that nothing is left behind
-GRACE_S = 20.0  # after notice running tasks may finish for this long; Slurm kills 30 s after its SIGTERM by default
 
 CANNOT_CONNECT = 71
 """Exit status: the scheduler was not reached."""
@@ -37,14 +38,14 @@ class WorkerOptions:
     preload: str | None = None
     scratch: str | None = None
     note: str | None = None
-    """A file for the keys of running tasks, see ``scalable.worker.current_tasks``."""
+    """A file for the keys of running tasks, see ``scalable.worker.measures``."""
     connect_within: float = CONNECT_WITHIN_S
     grace: float = GRACE_S
     parent: int | None = None
     """End with this process, whatever it is doing."""
 
     def arguments(self) -> list[str]:
-        """What follows ``python -m scalable.worker``."""
+        """Return what follows ``python -m scalable.worker``."""
         line = [self.scheduler, f"--name={self.name}", f"--threads={self.threads}"]
         line += [f"--resource={tag}={units:g}" for tag, units in self.resources.items()]
         for name in ("memory", "handout", "interface", "host", "folder", "preload", "scratch", "note", "parent"):
@@ -65,6 +66,6 @@ class WorkerOptions:
             parser.add_argument(f"--{name}")
         parser.add_argument("--connect-within", type=float, default=CONNECT_WITHIN_S)
         parser.add_argument("--grace", type=float, default=GRACE_S)
-        found = vars(parser.parse_args(arguments))
-        pairs = (one.rpartition("=") for one in found.pop("resource"))
-        return cls(resources={tag: float(units) for tag, _, units in pairs}, **found)
+        options = vars(parser.parse_args(arguments))
+        pairs = (pair.rpartition("=") for pair in options.pop("resource"))
+        return cls(resources={tag: float(units) for tag, _, units in pairs}, **options)

@@ -1,4 +1,4 @@
-"""What a worker and its runners print, on its way into a log: without secrets, each line with its time, cut and capped.
+"""The output of a worker and its runners on its way into a log: redacted, timed, cut and capped.
 
 All of them print into one pipe. A process of its own, the writer, copies what comes out of it to where the worker
 printed before, line by line. So what was said right before a crash or a kill is written all the same, a worker that is
@@ -29,8 +29,10 @@ from pathlib import Path
 if __name__ == "__main__":  # started without the packages of the environment, so behind what Python itself has
     sys.path.append(str(Path(__file__).parents[2]))
 
+from scalable import proc
 from scalable.observe.logs import LONGEST_LINE, LONGEST_SECRET, shown
 from scalable.observe.redact import Redactor, suspicious
+from scalable.worker.reaper import unmarked
 
 LARGEST_LOG = 1 << 26  # bytes of one worker; a loop that prints must not fill the disk of a shared machine
 CAPPED = "scalable: log capped at {size} MiB: what was printed after this line is not kept"
@@ -38,7 +40,6 @@ BLOCK = 1 << 16  # bytes, what a pipe holds
 LOOK_EVERY_S = 2.0  # at the worker: a process that escaped from it must not keep the writer
 FLUSH_WITHIN_S = 3.0  # when a worker ends; a disk that hangs must not hold it longer
 AGAIN_S = 1.0  # after a writer could not be started
-MARKS = "SCALABLE_"  # what has one of our marks is ended with what it belongs to
 
 
 class LogPipe:
@@ -73,7 +74,7 @@ class LogPipe:
         subprocess.run(
             [sys.executable, "-I", "-S", __file__, str(over), str(self.owner)],
             stdin=self.reading, stdout=self.log, stderr=subprocess.DEVNULL, pass_fds=(over,), start_new_session=True,
-            env={name: value for name, value in self.environment.items() if not name.startswith(MARKS)},
+            env=unmarked(self.environment),
             check=False,
         )  # fmt: skip
 
@@ -143,7 +144,7 @@ def own_writer() -> int | None:
     return OWN[0].writer if OWN else None
 
 
-class Lines:
+class LogLines:
     """The lines of a log, made of what was printed as it comes."""
 
     def __init__(self, most: int = LARGEST_LOG) -> None:
@@ -195,7 +196,7 @@ def main(over: int, worker: int) -> None:
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # what ends a job ends the worker, and that ends us
         signal.signal(name, signal.SIG_IGN)
     os.write(over, str(os.getpid()).encode())
-    lines, looked, gone = Lines(), time.monotonic(), False
+    lines, looked, gone = LogLines(), time.monotonic(), False
     while True:
         if select.select([0], [], [], LOOK_EVERY_S)[0]:
             if not (data := os.read(0, BLOCK)):
@@ -204,7 +205,7 @@ def main(over: int, worker: int) -> None:
         if time.monotonic() - looked > LOOK_EVERY_S:
             if gone:
                 break
-            looked, gone = time.monotonic(), not exists(worker)
+            looked, gone = time.monotonic(), not proc.exists(worker)
     write(lines.end(now()))
 
 
@@ -215,16 +216,6 @@ def now() -> str:
 def utc(seconds: float) -> str:
     """Return a time as it stands before each line."""
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds * 1000) % 1000:03d}Z"
-
-
-def exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def write(text: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Whether a worker has the code and packages the driver has; compared before it takes its first task.
+"""The code and packages of the driver, compared with the worker's before it takes its first task.
 
 The driver hands out a folder with ``project.json`` (what it has) and, where code is uploaded, ``project.zip``.
 """
@@ -17,12 +17,14 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from scalable.errors import ScalableError
+from scalable.wording import DISTRIBUTION
 
+MOST_NAMED = 5  # files that differ
 MOST_FILES = 5000  # a folder with more is no project but a home folder or a data store
 MOST_BYTES = 50 * 2**20  # of an upload
 LARGEST_FILE = 2**20  # larger files are data; they belong into a shared folder
 SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist", "venv"})
-DECISIVE = ("cloudpickle", "dask", "distributed", "msgpack", "scalable")
+DECISIVE = ("cloudpickle", "dask", "distributed", "msgpack", "scalable", DISTRIBUTION)
 """Packages that must be the same on both sides, or tasks cannot be read there."""
 
 
@@ -31,8 +33,8 @@ class ProjectError(ScalableError):
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
-    """What the driver has. ``code`` is a hash of every Python file; empty where that is not to be compared."""
+class ProjectCode:
+    """The driver's code. ``code`` is a hash of every Python file; empty where that is not to be compared."""
 
     mode: str
     folder: str
@@ -41,7 +43,7 @@ class Project:
     code: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def here(cls, folder: Path, mode: str) -> Project:
+    def of_folder(cls, folder: Path, mode: str) -> ProjectCode:
         code = fingerprint(folder) if mode == "shared" else {}
         return cls(mode, str(folder), platform.python_version(), installed(), code)
 
@@ -52,12 +54,12 @@ class Project:
             pack(Path(self.folder), place / "project.zip")
 
     @classmethod
-    def handed_out(cls, place: Path) -> Project | None:
+    def handed_out(cls, place: Path) -> ProjectCode | None:
         file = place / "project.json"
         return cls(**json.loads(file.read_text(encoding="utf-8"))) if file.exists() else None
 
     def prepare(self, place: Path, scratch: Path) -> list[str]:
-        """On the worker: make the code importable and name what differs; raises if work would go wrong."""
+        """Make the code importable on the worker and name what differs; raise if work would go wrong."""
         decisive, others = self.differences()
         if decisive:
             raise ProjectError(f"this worker differs from the driver: {'; '.join(decisive)}")
@@ -77,40 +79,40 @@ class Project:
         return others
 
     def differences(self) -> tuple[list[str], list[str]]:
-        """Packages that differ: those that stop work, and those that may change results."""
+        """Return packages that differ: those that stop work, and those that may change results."""
         decisive, others = [], []
-        here = platform.python_version()
-        if here.split(".")[:2] != self.python.split(".")[:2]:
-            decisive.append(f"Python {here} here, {self.python} there")
+        version_here = platform.python_version()
+        if version_here.split(".")[:2] != self.python.split(".")[:2]:
+            decisive.append(f"Python {version_here} here, {self.python} there")
         there = installed()
         for name, version in self.packages.items():
-            found = there.get(name)
-            if found == version:
+            installed_version = there.get(name)
+            if installed_version == version:
                 continue
-            text = f"{name} {found or 'is missing'} here, {version} there"
+            text = f"{name} {installed_version or 'is missing'} here, {version} there"
             if name in DECISIVE:
                 decisive.append(text)
-            elif found is not None:
+            elif installed_version is not None:
                 others.append(text)
         return decisive, others
 
 
 def installed() -> dict[str, str]:
-    found: dict[str, str] = {}
-    for one in distributions():
-        name = one.metadata["Name"]
+    versions: dict[str, str] = {}
+    for distribution in distributions():
+        name = distribution.metadata["Name"]
         if name:
-            found.setdefault(name.lower().replace("_", "-"), one.version)
-    return found
+            versions.setdefault(name.lower().replace("_", "-"), distribution.version)
+    return versions
 
 
 def files(folder: Path, pattern: str = "*") -> Iterator[Path]:
-    """Files of a project in a fixed order, without environments, caches and hidden folders."""
+    """Yield the files of a project in a fixed order, without environments, caches and hidden folders."""
     try:
-        found = sorted(folder.iterdir())
+        entries = sorted(folder.iterdir())
     except PermissionError:  # what we may not read is not ours to hand out
         return
-    for path in found:
+    for path in entries:
         if path.name.startswith(".") or path.name in SKIPPED:
             continue
         if path.is_dir() and not path.is_symlink() and not (path / "pyvenv.cfg").exists():
@@ -120,20 +122,21 @@ def files(folder: Path, pattern: str = "*") -> Iterator[Path]:
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
-    """A hash of every Python file; empty for a folder that is too large to be a project."""
-    found: dict[str, str] = {}
+    """Return a hash of every Python file; empty for a folder that is too large to be a project."""
+    hashes: dict[str, str] = {}
     for count, path in enumerate(files(folder)):
         if count >= MOST_FILES:
             return {}
         if path.suffix == ".py":
-            found[str(path.relative_to(folder))] = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
-    return found
+            hashes[str(path.relative_to(folder))] = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+    return hashes
 
 
-def compared(expected: dict[str, str], found: dict[str, str], most: int = 5) -> list[str]:
-    lines = [f"{name} is missing" for name in expected if name not in found]
-    lines += [f"{name} differs" for name in expected if name in found and found[name] != expected[name]]
-    return lines[:most] + ([f"and {len(lines) - most} more"] if len(lines) > most else [])
+def compared(expected: dict[str, str], actual: dict[str, str]) -> list[str]:
+    lines = [f"{name} is missing" for name in expected if name not in actual]
+    lines += [f"{name} differs" for name in expected if name in actual and actual[name] != expected[name]]
+    more = len(lines) - MOST_NAMED
+    return lines[:MOST_NAMED] + ([f"and {more} more"] if more > 0 else [])
 
 
 def pack(folder: Path, archive: Path) -> None:

@@ -14,6 +14,7 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 
 LOOK_EVERY_S = 1.0  # at the parent
@@ -34,7 +35,7 @@ class Reaper:
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
-        self.told: set[str] = set()
+        self.commands: set[str] = set()
 
     def on_death(self, command: list[str]) -> None:
         """Run a command if this process ends without having said ``done``."""
@@ -45,16 +46,16 @@ class Reaper:
             self.process = subprocess.Popen(
                 [sys.executable, "-I", "-S", __file__, str(os.getpid())], stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-                env={name: value for name, value in os.environ.items() if not name.startswith(MARKS)},
+                env=unmarked(os.environ),
             )  # fmt: skip
-            for earlier in self.told:
+            for earlier in self.commands:
                 self.say(earlier)
-        if line not in self.told:
-            self.told.add(line)
+        if line not in self.commands:
+            self.commands.add(line)
             self.say(line)
 
     def done(self) -> None:
-        """Nothing is left to clean up."""
+        """Tell the reaper that nothing is left to clean up."""
         if self.process is not None:
             self.say("done")
             process = self.leave()
@@ -83,6 +84,11 @@ class Reaper:
             self.process.stdin.flush()
 
 
+def unmarked(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment for a process that outlives those it is started by: without our marks."""
+    return {name: value for name, value in environment.items() if not name.startswith(MARKS)}
+
+
 def main(parent: int) -> None:
     lines = read_until_the_end(parent).split(b"\n")
     if b"done" in lines:
@@ -98,7 +104,7 @@ def main(parent: int) -> None:
 
 
 def read_until_the_end(parent: int) -> bytes:
-    """All that was said until the driver was done or gone."""
+    """Read all that was said until the driver was done or gone."""
     text = b""
     os.set_blocking(0, False)
     while True:

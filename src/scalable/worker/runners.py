@@ -28,9 +28,9 @@ from scalable.worker.reaper import Reaper
 from scalable.worker.runner import ends
 from scalable.worker.runner.evidence import collect
 from scalable.worker.runner.process import WORKER_MARK, Settings
-from scalable.worker.runner.profiling import flame_graph
+from scalable.worker.runner.stacks import flame_graph
 from scalable.worker.runner.supervisor import Supervisor
-from scalable.worker.runner.work import End, Sign, Told
+from scalable.worker.runner.work import End, Listener, Sign
 
 if TYPE_CHECKING:
     from distributed import Worker
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 OP = "scalable-runner"
 """Under which driver and workers talk about runs."""
 NAME = "scalable-runners"
+METER = "scalable-meter"
+"""The plugin that reports the memory peaks of tasks."""
 CANCELLED = "nobody waits for its task any longer"
 
 
@@ -52,7 +54,7 @@ class Runners(WorkerPlugin):
 
     def setup(self, worker: Worker) -> None:
         self.worker = worker
-        self.supervisor = Supervisor(self.settings, worker.state.nthreads, Told(self.ended, self.seen, self.forked))
+        self.supervisor = Supervisor(self.settings, worker.state.nthreads, Listener(self.ended, self.seen, self.forked))
         self.stuck_after_s = STUCK_AFTER_S
         self.waiting: dict[str, asyncio.Future[End]] = {}
         """Work that a task of this worker waits for."""
@@ -76,15 +78,20 @@ class Runners(WorkerPlugin):
             waiter.cancel()
 
     def heard(self, **message: Any) -> None:
-        """What the driver wants, in the order it was written."""
-        if (told := message.get("settings")) is not None:
-            self.supervisor.sign_every_s, self.stuck_after_s = told.pop("sign_every_s"), told.pop("stuck_after_s")
-            log = told.pop("log")
-            told["memory"] = lesser(self.settings.memory, told.get("memory"))
+        """Take what the driver wants, in the order it was written."""
+        if (settings := message.get("settings")) is not None:
+            self.supervisor.sign_every_s, self.stuck_after_s = (
+                settings.pop("sign_every_s"),
+                settings.pop("stuck_after_s"),
+            )
+            log = settings.pop("log")
+            settings["memory"] = lesser(self.settings.memory, settings.get("memory"))
             if log and self.printing is None:
-                self.printing = LogPipe(log_file(Path(log)), told["environment"])
+                self.printing = LogPipe(log_file(Path(log)), settings["environment"])
             output = self.printing.writing if self.printing else None
-            self.settings = replace(self.settings, **told, log=Path(log) if log else self.settings.log, output=output)
+            self.settings = replace(
+                self.settings, **settings, log=Path(log) if log else self.settings.log, output=output
+            )
             self.supervisor.use(self.settings)
             KNOWN.add(self.settings.environment)
         for key, content in message.get("give", ()):
@@ -99,7 +106,7 @@ class Runners(WorkerPlugin):
             task.add_done_callback(self.asked.discard)
 
     def give(self, key: str, content: bytes) -> None:
-        """If this worker is killed, runners die with it; what they have started is ended by another process."""
+        """Give work to a runner. If this worker is killed, another process ends what its runners have started."""
         with suppress(OSError):  # no more processes: then no runner starts either, and that is told
             self.reaper.on_death([sys.executable, "-I", "-S", proc.__file__, WORKER_MARK, self.settings.mark])
         self.supervisor.give(key, content)
@@ -107,19 +114,21 @@ class Runners(WorkerPlugin):
     # What goes back
 
     def ended(self, end: End) -> None:
-        told = {name: getattr(end, name) for name in ENDING} | {"message": redact_text(end.message)}
-        told["evidence"] = end.evidence.to_dict() if end.evidence else None
+        facts = {name: getattr(end, name) for name in ENDING} | {"message": redact_text(end.message)}
+        facts["evidence"] = end.evidence.to_dict() if end.evidence else None
         if (waiter := self.waiting.pop(end.key, None)) is None:
-            self.tell("ends", told)
+            self.tell("ends", facts)
             return
         if end.cause in ends.VIOLENT:
-            self.tell("incidents", told)
+            self.tell("incidents", facts)
         if not waiter.done():
             waiter.set_result(end)
 
     def seen(self, signs: list[Sign]) -> None:
         there = self.supervisor.works
-        self.signs = {key: sign for key, sign in self.signs.items() if key in there} | {one.key: one for one in signs}
+        self.signs = {key: sign for key, sign in self.signs.items() if key in there} | {
+            sign.key: sign for sign in signs
+        }
         for sign in signs:
             self.tell("signs", asdict(sign))
             if sign.key in self.waiting and sign.left_s is None and is_stuck(sign.idle_s, self.stuck_after_s):
@@ -141,21 +150,21 @@ class Runners(WorkerPlugin):
 
     @property
     def idle_s(self) -> float:
-        """How long the most silent of its work has given no sign of life; nothing if there is none that should."""
+        """The longest silence among its work; nothing if none of it should give signs."""
         there = self.supervisor.works
-        silent = (one.idle_s for key, one in self.signs.items() if key in there and one.left_s is None)
+        silent = (sign.idle_s for key, sign in self.signs.items() if key in there and sign.left_s is None)
         return max(silent, default=0.0)
 
     # Questions of operators
 
     async def answer(self, number: int, question: str, arguments: dict[str, Any]) -> None:
         try:
-            found = {"ok": True, **await QUESTIONS[question](self, **arguments)}
+            answer = {"ok": True, **await QUESTIONS[question](self, **arguments)}
         except ScalableError as error:
-            found = {"ok": False, "error": str(error)}
+            answer = {"ok": False, "error": str(error)}
         except Exception as error:  # noqa: BLE001 - the asker must hear of it, whatever it is
-            found = {"ok": False, "error": f"{type(error).__name__}: {error}"}
-        self.tell("answers", (number, found))
+            answer = {"ok": False, "error": f"{type(error).__name__}: {error}"}
+        self.tell("answers", (number, answer))
 
     async def dump(self, run: str | None = None) -> dict[str, Any]:
         pid, warnings, work = os.getpid(), 0, None
@@ -163,10 +172,10 @@ class Runners(WorkerPlugin):
             pid, warnings = runner.pid, runner.stamp.read().fork_warnings
             work = runner.current.logged(runner.stamp.begun) if runner.current is not None else None
         fault_file = runner.fault_file if runner else None
-        found = await collect(
+        evidence = await collect(
             pid, fault_file=fault_file, log=self.settings.log, printed_by=work, fork_warnings=warnings
         )
-        return {"text": found.text(), "evidence": found.to_dict()}
+        return {"text": evidence.text(), "evidence": evidence.to_dict()}
 
     async def profile(self, seconds: float, run: str | None = None) -> dict[str, Any]:
         runner = self.supervisor.runner_of(run)
@@ -174,7 +183,7 @@ class Runners(WorkerPlugin):
         return {"svg": await flame_graph(pid, seconds)}
 
     async def protections(self) -> dict[str, Any]:
-        """What protects runs here. A runner is started to ask it, if there is none."""
+        """Return what protects runs here. A runner is started to ask it, if there is none."""
         supervisor = self.supervisor
         if not supervisor.runners:
             await supervisor.keep(supervisor.start(supervisor.another()))
@@ -192,7 +201,7 @@ class Runners(WorkerPlugin):
     # Work of plain tasks
 
     async def run(self, task: Any, content: bytes) -> End:
-        """Until it has ended. It is run again if its task was cancelled and then wanted again after all."""
+        """Run it until it has ended; again if its task was cancelled and then wanted again after all."""
         while True:
             key = str(task) if str(task) not in self.supervisor.works else f"{task} {token_hex(2)}"
             waiter: asyncio.Future[End] = asyncio.get_running_loop().create_future()
@@ -203,21 +212,24 @@ class Runners(WorkerPlugin):
                 end = await waiter
             finally:
                 del self.tasks[task]
+            meter: Any = self.worker.plugins.get(METER)
+            if meter is not None and end.peak and task in meter.running:
+                meter.measured[task] = end.peak
             if end.message != CANCELLED or not self.wanted(task):
                 return end
 
     def wanted(self, task: Any) -> bool:
-        found = self.worker.state.tasks.get(task)
-        return found is not None and found.state == "executing"
+        known = self.worker.state.tasks.get(task)
+        return known is not None and known.state == "executing"
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
-        """Dask lets go of a task that runs, when its future was cancelled: what it does here ends."""
+        """End what runs here when Dask lets go of its task, because its future was cancelled."""
         if start == "executing" and finish == "released" and key in self.tasks:
             self.supervisor.kill(self.tasks[key], ends.STOPPED, CANCELLED)
 
 
 # what is told of an end
-ENDING = ("key", "cause", "value", "message", "seconds", "cpu_s", "peak", "silent_s", "raised", "done")
+ENDING = ("key", "cause", "value", "message", "seconds", "cpu_s", "peak", "load_s", "silent_s", "raised", "done")
 QUESTIONS: dict[str, Callable[..., Any]] = {
     "dump": Runners.dump,
     "profile": Runners.profile,
@@ -233,6 +245,6 @@ def log_file(path: Path) -> int:
         return os.open(os.devnull, os.O_WRONLY)
 
 
-def lesser(own: int | None, told: int | None) -> int | None:
-    """A worker may have been told at its start to use less than its whole limit, since others are under it as well."""
-    return min((one for one in (own, told) if one is not None), default=None)
+def lesser(own: int | None, other: int | None) -> int | None:
+    """Return the smaller limit: a worker may be told to use less than its whole limit, since others share it."""
+    return min((limit for limit in (own, other) if limit is not None), default=None)

@@ -8,26 +8,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from scalable.show.console.guard import Guard
+from scalable.show.console.guard import AccessGuard
 from scalable.show.console.server import Options, serve
 
 PATIENCE_S = 60.0  # an upper bound against hanging, not a measure
 
 
 @contextmanager
-def served(runs: Path, *, read_only: bool = False) -> Iterator[Guard]:
+def served(runs: Path, *, read_only: bool = False) -> Iterator[AccessGuard]:
     """Its guard gives out addresses."""
     loop = asyncio.new_event_loop()
     over = asyncio.Event()
     there = threading.Event()
-    found: list[Guard] = []
+    found: list[AccessGuard] = []
 
-    def is_open(opened: asyncio.Future[Guard]) -> None:
+    def is_open(opened: asyncio.Future[AccessGuard]) -> None:
         found.append(opened.result())
         there.set()
 
     async def main() -> None:
-        opened: asyncio.Future[Guard] = loop.create_future()
+        opened: asyncio.Future[AccessGuard] = loop.create_future()
         opened.add_done_callback(is_open)
         await serve(Options(port=0, read_only=read_only, runs=runs), opened, over)
 

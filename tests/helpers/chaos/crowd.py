@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalable import proc
+from scalable.mpi import RUNNER_MARK
 from scalable.observe import Journal, RunFolder
-from scalable.worker.runner.process import RUNNER_MARK
 from tests.helpers.waiting import until
 
 RUNNER = "import subprocess, time; subprocess.Popen(['sleep', '300']); time.sleep(300)"

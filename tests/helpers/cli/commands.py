@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scalable.cli.main import main
+from scalable.cli.main import RENAMED, main
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,10 @@ Call = Callable[..., Answer]
 
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run a command in an empty folder, with none of our variables set. No command may ever show a traceback."""
+    """Run a command in an empty folder, with none of our variables set. No command may ever show a traceback.
+
+    Commands of a group may be called by their own name: ``call("kill", …)``  is  ``scalable ops kill …``.
+    """
     monkeypatch.chdir(tmp_path)
     for name in ("MANIFEST", "TARGET", "SEED", "RUNS_DIR"):
         monkeypatch.delenv(f"SCALABLE_{name}", raising=False)
@@ -38,7 +41,8 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
     def run(*arguments: str) -> Answer:
         try:
-            status = main(arguments)
+            first = [word for name in arguments[:1] for word in RENAMED.get(name, name).split(" ")]
+            status = main([*first, *arguments[1:]])
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else 1
         out, err = capsys.readouterr()

@@ -1,7 +1,8 @@
-"""``scalable slots``, and what makes several runs of ``scalable run`` one sweep."""
+"""``scalable ops slots``, and what makes several runs of ``scalable run`` one sweep."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ def score(depth, asset, fold):
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A sweep of 2 depths × 2 assets × 2 folds whose target is a cluster that nobody here can reach."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "scored", raising=False)  # that of another test in this process
     (tmp_path / "scored.py").write_text(CODE, encoding="utf-8")
     sweep = {"factor": "depth", "variants": [1, 2], "assets": ["A", "B"], "folds": 2, "run": "scored:score"}
     manifest = {

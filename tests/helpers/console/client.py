@@ -10,7 +10,7 @@ from http.client import HTTPConnection, HTTPResponse
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from scalable.show.console.guard import TOKEN_HEADER, Guard
+from scalable.show.console.guard import TOKEN_HEADER, AccessGuard
 
 PATIENCE_S = 30.0  # an upper bound against hanging, not a measure
 
@@ -33,7 +33,7 @@ class Event(NamedTuple):
 class Client:
     """A page that was let in, unless ``token`` says otherwise."""
 
-    def __init__(self, guard: Guard, token: str | None = None) -> None:
+    def __init__(self, guard: AccessGuard, token: str | None = None) -> None:
         self.guard = guard
         self.host = f"127.0.0.1:{guard.port}"
         self.token = guard.enter(token_of(guard.invite())) or "" if token is None else token
@@ -41,7 +41,7 @@ class Client:
     @classmethod
     def at(cls, address: str) -> Self:
         """Open an address, as a browser does."""
-        client = cls(Guard("127.0.0.1", int(urlsplit(address).port or 80)), token="")
+        client = cls(AccessGuard("127.0.0.1", int(urlsplit(address).port or 80)), token="")
         client.token = client.enter(token_of(address)).json["token"]
         return client
 

@@ -1,4 +1,4 @@
-"""What ``scalable deploy prometheus`` writes, as Prometheus' and Alertmanager's own programs judge it."""
+"""What ``scalable admin deploy prometheus`` writes, as Prometheus' and Alertmanager's own programs judge it."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from scalable.cli.main import main
 
 def deployed(tmp_path: Path, *words: str) -> Path:
     folder = tmp_path / "watch"
-    assert main(["deploy", "prometheus", "--output", str(folder), *words]) == 0
+    assert main(["admin", "deploy", "prometheus", "--output", str(folder), *words]) == 0
     return folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from scalable.engine.events import (
     Loss,
     RemoveWorker,
     StartJob,
-    Sweep,
+    SubmittedSweep,
     SweepAdmitted,
     SweepKind,
     SweepSubmitted,
@@ -29,9 +30,10 @@ from scalable.engine.events import (
     WorkerLost,
 )
 from scalable.findings import Finding
+from scalable.machine_hours import MachineHours
 from scalable.manifest.policies import Policies
 from scalable.manifest.work import Retry
-from scalable.planning.placement import PoolRoom
+from scalable.planning.placement import UNLIMITED, OpenRoom, PoolRoom
 from scalable.planning.resources import Size
 from scalable.quantities import Cpu, Memory, Money
 
@@ -76,6 +78,10 @@ class World:
     budget: Money | None = None
     price: Money | None = None
     most_workers: int | None = None
+    per_job: int = 0
+    """Workers of a kind in one batch job, on a queue without an end; 0 for a pool of nodes."""
+    allocation: MachineHours | None = None
+    most_at_once: int | None = None
     now: float = 0.0
     log: list[tuple[float, Instruction]] = field(default_factory=list)
     made: int = 0
@@ -101,8 +107,14 @@ class World:
             provision_s=180.0,
             idle_s=600.0,
         )
+        if self.per_job:
+            together = dict.fromkeys(self.profiles, self.per_job)
+            room = OpenRoom("compute", NODE, UNLIMITED, room.requests, per_job=together)
         policies = Policies.model_validate(self.policies)
-        self.engine = Engine(Rules(kinds, {"compute": room}, policies, self.budget, self.most_workers))
+        rules = Rules(
+            kinds, {"compute": room}, policies, self.budget, self.most_workers, self.allocation, self.most_at_once
+        )
+        self.engine = Engine(rules)
         return self
 
     # What it is
@@ -113,6 +125,11 @@ class World:
 
     def with_nodes(self, most: int) -> World:
         self.nodes = most
+        return self.rebuild()
+
+    def with_jobs_of(self, workers: int) -> World:
+        """Let workers come in batch jobs of so many."""
+        self.per_job = workers
         return self.rebuild()
 
     def with_most_workers(self, most: int) -> World:
@@ -129,6 +146,13 @@ class World:
 
     def with_budget(self, budget: str, price: str = "1 EUR") -> World:
         self.budget, self.price = money(budget), money(price)
+        return self.rebuild()
+
+    def with_allocation(self, hours: str, held: int = 4) -> World:
+        """Every worker holds so many cores, nodes or GPUs of the allocation."""
+        self.allocation = MachineHours.parse(hours)
+        for tag in self.profiles:
+            self.kinds[tag] = {**self.kinds.get(tag, {}), "held": Decimal(held)}
         return self.rebuild()
 
     def with_willing_cluster(self) -> World:
@@ -148,20 +172,23 @@ class World:
         memory: Memory | None = None,
         charged: int = 0,
         retry: Retry | None = None,
+        checkpoints: bool = False,
     ) -> World:
         """Submit a sweep now; its jobs are called ``name/1``, ``name/2``, …"""
         tag = on or {SweepKind.NORMAL: "standard", SweepKind.HEAVY: "heavy", SweepKind.FREE: "wfrb"}[kind]
         made = tuple(
-            Job(f"{name}/{n}", name, tag, expected_s=expected_s, memory=memory, charged=charged)
+            Job(
+                f"{name}/{n}", name, tag, expected_s=expected_s, memory=memory, charged=charged, checkpoints=checkpoints
+            )
             for n in range(1, jobs + 1)
         )
-        self.happens(SweepSubmitted(Sweep(name, kind, made, workers or max(1, jobs), retry)))
+        self.happens(SweepSubmitted(SubmittedSweep(name, kind, made, workers or max(1, jobs), retry)))
         return self
 
     def with_job(self, name: str, on: str = "standard") -> World:
         """A sweep of one job, which is running on a worker of its own: ``w1``, ``w2``, …"""
         kind = SweepKind.HEAVY if KINDS[on].alone else SweepKind.NORMAL
-        self.happens(SweepSubmitted(Sweep(f"sweep of {name}", kind, (Job(name, f"sweep of {name}", on),), 1)))
+        self.happens(SweepSubmitted(SubmittedSweep(f"sweep of {name}", kind, (Job(name, f"sweep of {name}", on),), 1)))
         return self.with_workers(1, on)
 
     def with_workers(self, count: int, tag: str = "standard") -> World:
@@ -188,7 +215,12 @@ class World:
         match instruction:
             case AddWorkers(tag, count):
                 self.made += count
-                return [WorkerJoined(f"w{self.made - count + n}", tag) for n in range(1, count + 1)]
+                made = range(self.made - count, self.made)
+                jobs = {
+                    n: f"job {self.made}.{place // self.per_job}" if self.per_job else ""
+                    for place, n in enumerate(made)
+                }
+                return [WorkerJoined(f"w{n + 1}", tag, job) for n, job in jobs.items()]
             case RemoveWorker(worker):
                 return [WorkerLost(worker, Loss.STOPPED)]
             case KillJob(job, attempt, _, cause):

@@ -27,7 +27,7 @@ from scalable.engine.events import (
     Resumed,
     SpendChanged,
     StartJob,
-    Sweep,
+    SubmittedSweep,
     SweepAdmitted,
     SweepCancelled,
     SweepEnded,
@@ -43,9 +43,11 @@ from scalable.engine.events import (
 from scalable.engine.fleet import NEEDED
 from scalable.engine.queues import AHEAD_S, MOST_AHEAD
 from scalable.engine.rules import Rules
+from scalable.engine.walltime import NEW, USELESS, WHOLE
 from scalable.findings import Finding
 from scalable.planning.placement import PoolRoom
 from scalable.quantities import Money
+from scalable.walltime import for_work_s
 
 ROUNDING = Decimal("0.000001")
 
@@ -60,6 +62,9 @@ class Worker:
     told: bool = False
     outside: bool = False
     holding: bool = False
+    ends_at: float | None = None
+    span: float = 0.0
+    """For how long work could run on it when it joined."""
 
     @property
     def begun(self) -> list[str]:
@@ -71,7 +76,7 @@ class Invariants:
     """A journal for ``simulate``; raises at the first step that breaks a rule."""
 
     rules: Rules
-    sweeps: dict[str, Sweep] = field(default_factory=dict)
+    sweeps: dict[str, SubmittedSweep] = field(default_factory=dict)
     admitted: dict[str, SweepKind] = field(default_factory=dict)
     sweep_of: dict[str, str] = field(default_factory=dict)
     tag_of: dict[str, str] = field(default_factory=dict)
@@ -81,6 +86,12 @@ class Invariants:
     """Attempts that have begun."""
     losses: dict[str, list[Loss]] = field(default_factory=dict)
     """Of attempts that had begun."""
+    began: dict[str, float] = field(default_factory=dict)
+    """When jobs were last seen to begin."""
+    cut: dict[str, float] = field(default_factory=dict)
+    """Jobs that the end of a worker cut off, with the part of its whole time that they had."""
+    experienced: set[str] = field(default_factory=set)
+    """Sweeps of which a job has finished."""
     short: set[str] = field(default_factory=set)
     """Tags on which a job has finished in less than a unit."""
     cancelled: set[str] = field(default_factory=set)
@@ -100,6 +111,7 @@ class Invariants:
     waiting_outside: dict[str, int] = field(default_factory=dict)
     bounds: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     braked: bool = False
+    now: float = 0.0
     seen: set[str] = field(default_factory=set)
     """Situations that came up at least once, so that tests can tell whether they did."""
 
@@ -107,11 +119,12 @@ class Invariants:
         self.bounds = {tag: (kind.minimum, kind.maximum) for tag, kind in self.rules.kinds.items()}
 
     def __call__(self, now: float, event: Event, instructions: list[Instruction]) -> None:
-        self.happened(event)
+        self.now = now
+        self.happened(event, now)
         for instruction in instructions:
             self.decided(instruction, now)
 
-    def happened(self, event: Event) -> None:
+    def happened(self, event: Event, now: float) -> None:
         match event:
             case SweepSubmitted(sweep):
                 self.sweeps[sweep.id] = sweep
@@ -127,8 +140,9 @@ class Invariants:
                 if job in self.sweep_of and job not in self.final:
                     self.cancelled.add(job)
                     self.seen.add("killed by operator")
-            case WorkerJoined(worker, tag):
-                self.workers[worker] = Worker(tag, self.rules.kinds[tag].slots)
+            case WorkerJoined(worker, tag, left_s=left_s):
+                ends_at = None if left_s is None else now + left_s
+                self.workers[worker] = Worker(tag, self.rules.kinds[tag].slots, ends_at=ends_at, span=left_s or 0.0)
                 self.requested[tag] -= 1
             case WorkersRefused(tag, count) | WorkersWithdrawn(tag, count):
                 self.requested[tag] -= count
@@ -145,6 +159,8 @@ class Invariants:
             case WorkerLost(worker, cause):
                 record = self.workers.pop(worker)
                 begun = record.begun
+                for job in begun if cause is Loss.WALLTIME and not record.told else ():
+                    self.note_cut(job, record, now)
                 for job in record.given:
                     why = self.killed_for.pop(job, Loss.STOPPED if record.told else cause)
                     self.close(job, why if job in begun else None)
@@ -155,6 +171,7 @@ class Invariants:
             case JobFinished(job, attempt, _, seconds):
                 if self.is_live(job, attempt):
                     assert self.has_begun(job), "finished before its turn"
+                    self.experienced.add(self.sweep_of[job])
                     if seconds is not None and seconds <= AHEAD_S:
                         self.short.add(self.workers[self.live[job][1]].tag)
                     self.close(job, None)
@@ -166,6 +183,14 @@ class Invariants:
                 assert spent.amount + wind_down.amount <= self.rules.budget.amount + ROUNDING, (
                     "committed over the budget"
                 )
+
+    def note_cut(self, job: str, record: Worker, now: float) -> None:
+        self.seen.add("cut off")
+        if not self.may_go_on(job) and job not in self.killed_for:
+            self.cut[job] = (now - self.began[job]) / record.span
+
+    def may_go_on(self, job: str) -> bool:
+        return next(one for one in self.sweeps[self.sweep_of[job]].jobs if one.id == job).checkpoints
 
     def is_live(self, job: str, attempt: int) -> bool:
         return self.live.get(job, (0, ""))[0] == attempt
@@ -192,13 +217,15 @@ class Invariants:
         self.killed_for.pop(job, None)
         if worker in self.workers:
             del self.workers[worker].given[job]
-            self.note_begun(worker)
+            self.note_begun(worker, self.now)
         if cause is not None:
             self.losses.setdefault(job, []).append(cause)
 
-    def note_begun(self, worker: str) -> None:
+    def note_begun(self, worker: str, now: float) -> None:
         for job in self.workers[worker].begun:
-            self.begun.add((job, self.live[job][0]))
+            if (job, self.live[job][0]) not in self.begun:
+                self.begun.add((job, self.live[job][0]))
+                self.began[job] = now
 
     def decided(self, instruction: Instruction, now: float) -> None:
         match instruction:
@@ -208,7 +235,7 @@ class Invariants:
                 assert all(job.id in self.final for job in self.sweeps[sweep].jobs), "a sweep ended with open jobs"
                 self.ended.add(sweep)
             case StartJob(job, attempt, worker):
-                self.started(job, attempt, worker)
+                self.started(job, attempt, worker, now)
             case KillJob(job, attempt, worker, cause):
                 assert self.live[job] == (attempt, worker), "killed what is not there"
                 assert cause not in OVERRULED or self.has_begun(job), "stuck before it began"
@@ -227,12 +254,16 @@ class Invariants:
             case AddWorkers(tag, count):
                 self.asked(tag, count, now)
             case RemoveWorker(worker, tag, reason, forced):
-                self.dismissed(worker, tag, forced, now, made_room=reason == NEEDED)
+                self.dismissed(worker, tag, forced, now, reason)
             case Finding("budget"):
                 self.braked = True
 
-    def dismissed(self, worker: str, tag: str, forced: bool, now: float, *, made_room: bool) -> None:
-        record = self.workers[worker]
+    def dismissed(self, worker: str, tag: str, forced: bool, now: float, reason: str) -> None:
+        record, made_room, useless = self.workers[worker], reason == NEEDED, reason == USELESS
+        if useless:
+            self.seen.add("drained")
+            assert record.ends_at is not None, "a worker that does not end was drained"
+            assert record.ends_at - now < NEW * record.span, "a new worker was sent away"
         deaf = forced and any(job in self.killed_for for job in record.given)
         assert not record.given or deaf, "a busy worker was removed"
         assert not record.outside or deaf or self.braked, "a worker with work from outside was removed"
@@ -242,7 +273,7 @@ class Invariants:
         assert forced or not record.leaving
         record.leaving = record.told = True
         minimum, maximum = self.bounds[tag]
-        if forced and not (deaf or self.braked or noticed or self.dropping):
+        if forced and not (deaf or self.braked or noticed or self.dropping or useless):
             self.seen.add("over the maximum")
             assert maximum is not None
             assert self.staying(tag) >= max(maximum, minimum), "sent away without need"
@@ -260,7 +291,7 @@ class Invariants:
         """Workers that are there or to come and were not told to go."""
         return sum(w.tag == tag and not w.leaving for w in self.workers.values()) + self.requested.get(tag, 0)
 
-    def started(self, job: str, attempt: int, worker: str) -> None:
+    def started(self, job: str, attempt: int, worker: str, now: float) -> None:
         assert job not in self.final, "a final job was started"
         assert job not in self.live, "two live attempts of one job"
         assert attempt == self.starts.get(job, 0) + 1
@@ -276,6 +307,8 @@ class Invariants:
         record = self.workers[worker]
         assert not record.leaving, "work for a worker that is leaving"
         assert not record.outside, "work for a worker that has some from outside"
+        if record.ends_at is not None:
+            self.started_in_time(job, record, now)
         record.given[job] = None
         ahead = len(record.given) - record.slots
         if ahead > 0:
@@ -285,7 +318,7 @@ class Invariants:
             free = [w for w in self.workers.values() if w.tag == record.tag and len(w.given) < w.slots]
             assert all(w.leaving or w.outside for w in free), "given ahead while a slot is free"
         self.live[job] = (attempt, worker)
-        self.note_begun(worker)
+        self.note_begun(worker, now)
         ruled, heavy = set(), set()
         for other, (_, where) in self.live.items():
             if self.admitted[self.sweep_of[other]] is not SweepKind.FREE:
@@ -295,6 +328,23 @@ class Invariants:
         assert not heavy or ruled == heavy, "heavy work is not alone"
         assert len(heavy) <= 1, "two heavy sweeps at once"
         assert len(ruled) <= self.rules.policies.concurrency.normal, "too many sweeps at once"
+
+    def started_in_time(self, job: str, record: Worker, now: float) -> None:
+        """A job starts only where it can end, as far as that is known."""
+        assert record.ends_at is not None
+        known, left = self.rules.kinds[record.tag].walltime, record.ends_at - now
+        submitted = next(one for one in self.sweeps[self.sweep_of[job]].jobs if one.id == job)
+        if submitted.checkpoints:
+            self.seen |= {"went on"} if self.losses.get(job) and self.losses[job][-1] is Loss.WALLTIME else set()
+            return
+        assert self.cut.get(job, 0.0) < WHOLE, "tried again after it had a whole allocation"
+        if job in self.cut:
+            self.seen.add("tried on a new worker")
+            assert left >= NEW * record.span - 1e-6, "what was cut off needs a new worker"
+        if submitted.expected_s is not None and known is not None and record.tag == submitted.tag:
+            assert submitted.expected_s <= for_work_s(known.seconds), "started what fits no allocation"
+            if self.sweep_of[job] not in self.experienced:
+                assert left >= min(submitted.expected_s, NEW * record.span) - 1e-6, "started what cannot end in time"
 
     def asked(self, tag: str, count: int, now: float) -> None:
         kind = self.rules.kinds[tag]
@@ -311,12 +361,15 @@ class Invariants:
         lent = sum(w.tag == tag and w.outside and not w.leaving for w in self.workers.values())
         others = lent + -(-self.waiting_outside.get(tag, 0) // kind.slots)
         self.seen |= {"asked for outside work"} if staying > needed + half_used else set()
-        assert staying <= max(minimum, needed + half_used + others), "more workers than runnable work needs"
+        finite = sum(w.tag == tag and not w.leaving and w.ends_at is not None for w in self.workers.values())
+        most = max(minimum, needed + half_used + others)
+        self.seen |= {"replaced ahead"} if staying > most or (maximum is not None and staying > maximum) else set()
+        assert staying <= most + finite, "more workers than runnable work needs"
         if self.rules.most_workers is not None:
             everyone = len(self.workers) + sum(self.requested.values())
             assert everyone <= self.rules.most_workers, "more workers than the target allows"
         if maximum is not None:
-            assert staying <= max(maximum, minimum), "over the maximum"
+            assert staying <= max(maximum, minimum) + finite, "over the maximum"
         room = self.rules.pools[kind.pool]
         counts: dict[str, int] = {}
         for worker in self.workers.values():
@@ -348,7 +401,9 @@ class Invariants:
             assert self.final[job] is not JobState.REFUSED
         for job, record in engine.state.jobs.items() if engine else ():
             lost = self.losses.get(job, [])
-            assert [one.cause for one in record.past] == lost, "counted what did not begin"
+            ends = {Loss.PREEMPTED: Loss.WALLTIME}  # the engine knows when a notice is the end of an allocation
+            causes = [[ends.get(cause, cause) for cause in some] for some in ([one.cause for one in record.past], lost)]
+            assert causes[0] == causes[1], "counted what did not begin"
             if record.state is JobState.FINISHED:
                 assert (job, record.attempt) in self.begun
             if record.state is JobState.REFUSED:

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from scalable.observe import RunFolder
-from scalable.observe.reading import read
+from scalable.observe.journal import read
 from scalable.session.session import ScalableSession
 from tests.tools.kube import KubeClient, PrivateKube
 from tests.tools.kube.client import path_to

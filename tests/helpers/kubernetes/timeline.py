@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from itertools import pairwise
 from types import TracebackType
 from typing import NamedTuple
 
@@ -56,8 +57,8 @@ class Timeline:
     def most(self, what: str) -> int:
         return max(int(getattr(moment, what)) for moment in self.moments)
 
-    @property
-    def node_seconds(self) -> float:
-        """What is paid for."""
-        pairs = zip(self.moments, self.moments[1:], strict=False)
-        return sum((after.at - before.at) * before.nodes for before, after in pairs)
+    def paid_s(self, start_s: float) -> float:
+        """Return node-seconds that are paid: nodes while they are there, and ``start_s`` of each before it came."""
+        pairs = list(pairwise(self.moments))
+        there = sum((after.at - before.at) * before.nodes for before, after in pairs)
+        return there + start_s * sum(max(0, after.nodes - before.nodes) for before, after in pairs)

@@ -95,11 +95,12 @@ def sweep_started(sweep: str = "calibration", at: float = 8.0, **fields: Any) ->
 def unit(
     run: str, seconds: float = 4.0, sweep: str = "calibration", *, at: float = 30.0, cpu_s: float | None = None,
     number: int = 1, fresh: bool = True, failed: int = 0, peak: int | None = None, rows: int = 9,
+    **facts: Any,
 ) -> list[Record]:  # fmt: skip
     """A unit of a sweep that finished, and its rows."""
     used = seconds if cpu_s is None else cpu_s
     return [
-        attempt_ended(run, number=number, at=at, seconds=seconds, cpu_s=used, peak=peak),
+        attempt_ended(run, number=number, at=at, seconds=seconds, cpu_s=used, peak=peak, **facts),
         record("rows", at + 0.1, sweep=sweep, run=run, count=rows, failed=failed, fresh=fresh),
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from scalable.observe import State, report_of
+from scalable.observe import RunState, report_of
 from tests.helpers.observe.builders import (
     START,
     Record,
@@ -13,7 +13,7 @@ from tests.helpers.observe.builders import (
 )
 
 
-def report(*records: Record, state: State = State.OK, now: float = START + 100) -> dict[str, Any]:
+def report(*records: Record, state: RunState = RunState.OK, now: float = START + 100) -> dict[str, Any]:
     found = report_of(summed(*records), state, now)
     json.dumps(found, allow_nan=False)
     return found

@@ -19,12 +19,14 @@ def tariff(basis: str = "nodes as observed", currency: str = "EUR", **fields: An
 
 def machine(
     name: str = "n1", since: float = 0.0, until: float | None = None, *, pool: str = "compute",
-    price: str = NODE_PRICE, tail_s: float = 0.0,
+    price: str = NODE_PRICE, tail_s: float = 0.0, up: float | None = None,
 ) -> Record:  # fmt: skip
     gone = START + until if until is not None else None
+    appeared = {"up": START + up} if up is not None else {}
     return record(
-        "machine", since, machine=name, pool=pool, price=price, since=START + since, until=gone, tail_s=tail_s
-    )
+        "machine", since, machine=name, pool=pool, price=price, since=START + since, until=gone, tail_s=tail_s,
+        **appeared,
+    )  # fmt: skip
 
 
 def placed(worker: str = "w1", on: str = "n1", part: float = 1.0, slots: int = 1) -> Record:

@@ -1,6 +1,6 @@
 """Every alert is provoked and calmed while a real Prometheus and Alertmanager watch; how long both took.
 
-The rules are those that ``scalable deploy prometheus`` writes, in a hundredth of their time. What can be brought about
+The rules are those that ``admin deploy prometheus`` writes, in a hundredth of their time. What can be brought about
 for sure is provoked in a real session; for the rest a page shows figures that are made up.
 """
 
@@ -91,7 +91,7 @@ def messages(slack: Server) -> list[str]:
 @contextmanager
 def watched(folder: Path, runs: Path, slack: Server) -> Iterator[PrivatePrometheus]:
     """Servers with the files that the command writes, in less time."""
-    about = deployed.Watching(runs, folder, scaled(FASTER), every_s=SCRAPED_S, gather_s=SCRAPED_S)
+    about = deployed.Monitoring(runs, folder, scaled(FASTER), every_s=SCRAPED_S, gather_s=SCRAPED_S)
     (folder / deployed.SECRET).write_text(f"http://{slack.address}/", encoding="utf-8")
 
     def files(alertmanager: str) -> Mapping[str, str]:

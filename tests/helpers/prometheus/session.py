@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from scalable.chaos.storage import blocked
+from scalable.chaos.damage import blocked
 from scalable.session.session import ScalableSession
 from scalable.store import Store, open_store
 from scalable.store.urls import file_of

@@ -18,7 +18,7 @@ from scalable.worker.runner import ends, supervisor
 from scalable.worker.runner.process import Settings
 from scalable.worker.runner.supervisor import Supervisor
 from scalable.worker.runner.wire import pack
-from scalable.worker.runner.work import End, Sign, Told
+from scalable.worker.runner.work import End, Listener, Sign
 
 LONG_S = 60.0
 
@@ -31,7 +31,7 @@ class Desk:
         self.order: list[str] = []
         self.signs: list[Sign] = []
         self.forks: list[dict[str, Any]] = []
-        told = Told(self.ended, self.signs.extend, lambda key, facts: self.forks.append(facts))
+        told = Listener(self.ended, self.signs.extend, lambda key, facts: self.forks.append(facts))
         self.supervisor = Supervisor(settings, slots, told)
 
     def ended(self, end: End) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from scalable.worker.runner.profiling import flame_graph
+from scalable.worker.runner.stacks import flame_graph
 from tests.helpers.runner.programs import PATIENCE_S
 
 

@@ -49,6 +49,28 @@ def child_eats() -> None:
     os.close(writing)
 
 
+EATING = "import time; held = b'x' * ({0} << 20); time.sleep({1})"
+
+
+def call_program(mebibytes: int, seconds: float) -> int:
+    """Wait for a program that needs memory, as code does that calls a compiled model."""
+    return subprocess.run([sys.executable, "-c", EATING.format(mebibytes, seconds)], check=False).returncode
+
+
+def fork_with(mebibytes: int, children: int) -> int:
+    """Take memory and fork; the children have it in common with their parent."""
+    held = b"x" * (mebibytes << 20)
+    pids = []
+    for _ in range(children):
+        if (pid := os.fork()) == 0:
+            time.sleep(0.5)
+            os._exit(0)
+        pids.append(pid)
+    for pid in pids:
+        os.waitpid(pid, 0)
+    return len(held)
+
+
 def segfault() -> None:
     ctypes.string_at(0)
 

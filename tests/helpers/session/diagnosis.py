@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scalable import ScalableSession
-from scalable.observe.reading import read
+from scalable.observe.journal import read
 
 
 def findings(session: ScalableSession, code: str) -> list[dict[str, Any]]:

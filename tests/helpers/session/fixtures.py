@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import traceback
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.session.builders import Project
+from tests.helpers.settings import remove_settings
 from tests.helpers.waiting import until
 
 
@@ -19,8 +19,7 @@ from tests.helpers.waiting import until
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     """Whatever a test does, no event loop of its own outlives it."""
     before = loops()
-    for name in [name for name in os.environ if name.startswith("SCALABLE_")]:
-        monkeypatch.delenv(name)
+    remove_settings(monkeypatch)
     monkeypatch.setenv("SCALABLE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     yield Project(tmp_path)

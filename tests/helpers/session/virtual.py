@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from distributed.core import Status
 
-from scalable.cluster.base import ClusterHandle, DeploymentSpec, Fate, LaunchRefused, WorkerTemplate
+from scalable.cluster.base import ClusterHandle, DeploymentSpec, LaunchRefused, WorkerFate, WorkerTemplate
 from scalable.cluster.cluster import TaggedCluster
 from scalable.cluster.local import LocalProvider
 from scalable.engine.events import Loss
@@ -132,7 +132,7 @@ class World:
 
     def lose(self, name: str, cause: Loss = Loss.WORKER_LOST, detail: str = "", peak: Memory | None = None) -> None:
         """A worker dies."""
-        self.worker(name).die(Fate(cause, detail, peak))
+        self.worker(name).die(WorkerFate(cause, detail, peak))
 
     @contextmanager
     def executing(self, script: Script) -> Iterator[None]:

@@ -177,9 +177,12 @@ class VirtualScheduler:
             plugin.transition(task.key, start, finish, **facts)
 
     def transition(self, key: str, finish: str, **facts: Any) -> dict[str, Any]:
-        """The one that a cluster asks for: a task is given up."""
+        """The one that a cluster asks for: a task is given up, or stopped while it runs."""
         assert finish == "erred"
-        self.end(self.tasks[key], error=pickle.loads(facts["exception"]))
+        task = self.tasks[key]
+        if task.worker is not None:
+            task.worker.processing.pop(task, None)
+        self.end(task, error=pickle.loads(facts["exception"]))
         return {}
 
     def transitions(self, recommendations: dict[str, Any], stimulus_id: str) -> None:

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scalable.cluster.base import Fate, WorkerTemplate
+from scalable.cluster.base import WorkerFate, WorkerTemplate
 from scalable.engine.events import Loss
 from scalable.worker.runner import child, ends, notes, stamp
 from scalable.worker.runners import ENDING, OP
@@ -128,7 +128,7 @@ class VirtualWorker:
         self.job: str | None = f"process {number}"
         self.host = "127.0.0.1"
         self.waits = ""
-        self.fate: Fate | None = None
+        self.fate: WorkerFate | None = None
         self.resources = template.resources
         self.nthreads, self.memory_limit = template.slots, 0
         self.processing: dict[VirtualTask, float] = {}
@@ -151,24 +151,24 @@ class VirtualWorker:
         if self.fate is not None:
             return
         if reason := self.world.die_at_start(self.name):
-            self.fate = Fate(Loss.CANNOT_START, reason)  # the cluster sees it when it asks
+            self.fate = WorkerFate(Loss.CANNOT_START, reason)  # the cluster sees it when it asks
         else:
             self.cluster.scheduler.add_worker(self)
 
-    async def learn_fate(self, within: float) -> Fate:
-        return self.fate or Fate(Loss.WORKER_LOST, "the scheduler lost sight of it")
+    async def learn_fate(self, within: float) -> WorkerFate:
+        return self.fate or WorkerFate(Loss.WORKER_LOST, "the scheduler lost sight of it")
 
     async def stop(self, *, gently: bool = True) -> None:
         if self.fate is None:
             await asyncio.sleep(STOP_S)
-        self.end(Fate(Loss.STOPPED))
+        self.end(WorkerFate(Loss.STOPPED))
 
-    def die(self, fate: Fate) -> None:
+    def die(self, fate: WorkerFate) -> None:
         """Without having been told to."""
         self.end(fate)
         self.cluster.losses.parted(self.address)
 
-    def end(self, fate: Fate) -> None:
+    def end(self, fate: WorkerFate) -> None:
         self.fate = self.fate or fate
         for call in self.calls.values():
             if call.timer is not None:
@@ -252,7 +252,7 @@ class VirtualWorker:
         age = self.world.loop.time() - call.began if call.began is not None else 0.0
         end = {
             "key": call.key, "cause": cause, "value": value, "message": message, "seconds": age, "cpu_s": 0.0,
-            "peak": call.script.peak, "silent_s": silent_s, "done": (),
+            "peak": call.script.peak, "load_s": 0.0, "silent_s": silent_s, "done": (),
             "raised": cause == ends.OUT_OF_MEMORY and call.script.death is None,
         }  # fmt: skip
         assert set(end) == set(ENDING)

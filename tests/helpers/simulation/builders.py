@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalable.engine import Rules, WorkerKind
-from scalable.engine.events import Event, Instruction, Job, Sweep, SweepKind, SweepSubmitted
+from scalable.engine.events import Event, Instruction, Job, SubmittedSweep, SweepKind, SweepSubmitted
+from scalable.engine.rules import Walltime
 from scalable.manifest.policies import Policies
 from scalable.planning.placement import PoolRoom
 from scalable.planning.resources import Size
-from scalable.planning.simulation import Faults, JobFault, NodeFault, Outcome, simulate
+from scalable.planning.simulation import Faults, JobFault, NextSession, NodeFault, SimulationOutcome, simulate
 from scalable.planning.simulation.cluster import ModelPool
-from scalable.planning.simulation.durations import Fixed, JobLength
+from scalable.planning.simulation.durations import Fixed, JobLength, SessionTimes
 from scalable.planning.simulation.faults import FaultKind
 from scalable.quantities import Cpu, Memory, Money
 
@@ -38,7 +40,11 @@ class Cluster:
     durations: dict[str, JobLength] = field(default_factory=dict)
     uses: dict[str, float] = field(default_factory=dict)
     """Cores that a sweep's jobs can use; all of their worker's if nothing is said."""
+    loads: dict[str, float] = field(default_factory=dict)
+    """What a sweep's first job on a worker takes longer."""
     minimum: int = 0
+    walltime: Walltime | None = None
+    """Of standard workers."""
     faults: Faults = field(default_factory=Faults)
     seen: list[tuple[float, Event, list[Instruction]]] = field(default_factory=list)
 
@@ -68,12 +74,15 @@ class Cluster:
         *,
         at: float = 0.0,
         on: str = "standard",
+        checkpoints: bool = False,
     ) -> Cluster:
         """Jobs are called ``name/0``, ``name/1``, …"""
         duration = duration or Fixed(JOB_S)
-        made = tuple(Job(f"{name}/{n}", name, on, str(n % 5), duration.expected) for n in range(jobs))
+        made = tuple(
+            Job(f"{name}/{n}", name, on, str(n % 5), duration.expected, checkpoints=checkpoints) for n in range(jobs)
+        )
         kind = SweepKind.HEAVY if on == "heavy" else SweepKind.NORMAL
-        self.script.append((at, SweepSubmitted(Sweep(name, kind, made, workers))))
+        self.script.append((at, SweepSubmitted(SubmittedSweep(name, kind, made, workers))))
         self.durations[name] = duration
         return self
 
@@ -104,23 +113,33 @@ class Cluster:
 
     def rules(self) -> Rules:
         kinds = {
-            "standard": WorkerKind("standard", "compute", Memory.of_gib(8), minimum=self.minimum, larger="heavy"),
+            "standard": WorkerKind(
+                "standard", "compute", Memory.of_gib(8), minimum=self.minimum, larger="heavy", walltime=self.walltime
+            ),
             "heavy": WorkerKind("heavy", "compute", Memory.of_gib(24), alone=True),
         }
         return Rules(kinds, {"compute": self.room()}, Policies.model_validate(self.policies))
 
-    def run(self, seed: int = 0, *, startup_s: float = 0.0, closes: bool = True) -> Outcome:
+    def run(
+        self, seed: int = 0, *, times: SessionTimes | None = None, closes: bool = True, node_s: float | None = None,
+        later: Sequence[SubmittedSweep] = (),
+    ) -> SimulationOutcome:  # fmt: skip
+        first = [event.sweep for at, event in self.script if not at and isinstance(event, SweepSubmitted)]
+        later_on = [(at, event) for at, event in self.script if at or not isinstance(event, SweepSubmitted)]
+        pool = ModelPool(self.room(), cpus=15.6, wait_s=node_s)
         return simulate(
             self.rules(),
-            {"compute": ModelPool(self.room(), cpus=15.6)},
-            [],
+            {"compute": pool},
+            first,
             caps={"standard": CORES, "heavy": CORES},
             durations=self.durations,
             uses=self.uses,
+            loads=self.loads,
             seed=seed,
             faults=self.faults,
-            script=self.script,
+            script=later_on,
             journal=lambda now, event, instructions: self.seen.append((now, event, instructions)),
-            startup_s=startup_s,
+            times=times,
             closes=closes,
+            later=[NextSession(self.rules(), {"compute": pool}, [sweep]) for sweep in later],
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -100,3 +101,23 @@ def silent_port() -> Iterator[int]:
             caller.setblocking(False)
             caller.connect_ex(server.getsockname())
         yield server.getsockname()[1]
+
+
+def limited_sbatch(folder: Path, most: int) -> Path:
+    """A folder with an sbatch that takes so many jobs at a time, as accounting lets a user have, and no more."""
+    place = folder / "bin"
+    place.mkdir()
+    (place / "most").write_text(str(most))
+    text = (
+        f"#!/bin/bash\nexec 9>{place}/lock\nflock 9\n"
+        f"if [ $(squeue --noheader | wc -l) -ge $(cat {place}/most) ]; then\n"
+        "  echo 'sbatch: error: AssocMaxSubmitJobLimit' >&2\n"
+        "  echo 'sbatch: error: Batch job submission failed: Job violates accounting/QOS policy"
+        " (job submit limit, user'\"'\"'s size and/or time limits)' >&2\n"
+        "  exit 1\n"
+        "fi\n"
+        f'exec {shutil.which("sbatch")} "$@"\n'
+    )
+    (place / "sbatch").write_text(text)
+    (place / "sbatch").chmod(0o755)
+    return place

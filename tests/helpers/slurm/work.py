@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -38,6 +39,25 @@ def calling() -> Callable[[str], int]:
         return subprocess.run(["sleep", "300"], env={**os.environ, "LEFT_BY": name}, check=False).returncode
 
     return start_a_child
+
+
+def outlasting() -> Callable[[Path], int]:
+    def outlast(begun: Path) -> int:
+        """Notes that it was begun, and takes longer than any job of the tests."""
+        with begun.open("a") as file:
+            file.write("x")
+        time.sleep(3000)
+        return 1
+
+    return outlast
+
+
+def crashing() -> Callable[[], None]:
+    def crash() -> None:
+        """Reads where there is no memory, as a compiled model with a wrong index does."""
+        ctypes.string_at(0)
+
+    return crash
 
 
 def unknown_to_nodes() -> Callable[[], str]:

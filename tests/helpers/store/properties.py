@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scalable.store import Row, RowStatus, open_store
 from scalable.store.outbox import Entry, merged
-from scalable.store.rows import KEY
+from scalable.store.rows import KEY, axis_name
 from scalable.testing.store import a_row, key
 
 ENDS = [(RowStatus.FINISHED, False), (RowStatus.FAILED, False), (RowStatus.FAILED, True)]  # and whether marked
@@ -14,6 +14,8 @@ ENDS = [(RowStatus.FINISHED, False), (RowStatus.FAILED, False), (RowStatus.FAILE
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20)
 
 NUMBERS = st.floats(-1e12, 1e12)
+
+VALUES = st.booleans() | st.integers(-(2**62), 2**62) | NUMBERS | NAMES
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -26,10 +28,8 @@ any_rows = st.builds(
     run_key=st.from_regex(KEY, fullmatch=True),
     name=NAMES,
     sweep=st.none() | NAMES,
-    variant=st.none() | st.booleans() | st.integers(-(2**62), 2**62) | NUMBERS | NAMES,
-    asset=st.none() | NAMES,
-    fold=st.none() | st.integers(0, 2**63 - 1),
-    cost_bps=st.none() | NUMBERS,
+    axes=st.dictionaries(NAMES.filter(axis_name), VALUES, max_size=4).map(lambda axes: {**axes, "model": "svm"}),
+    compared=st.sampled_from([(), ("model",)]),
     metrics=st.dictionaries(st.text(), JSON, max_size=4).filter(lambda value: "$float" not in repr(value)),
     value=JSON,
     run_status=st.sampled_from(RowStatus),

@@ -9,6 +9,8 @@ from scalable.sweeps.stages import scratch, stage
 from scalable.sweeps.workload import Workload
 
 CALLS: list[str] = []
+SCRATCH: list[Path | None] = []
+"""The folders that ``lone`` was given."""
 
 
 @stage(reads=("asset",))
@@ -39,9 +41,10 @@ SMALL = Workload((table, noisy, fitted, row), unit="fitted", defaults={"noise": 
 
 @stage(reads=("asset",))
 def lone(*, asset: str) -> dict[str, Any]:
-    """Tells where its half-done work lies."""
+    """Leave half-done work in its scratch folder, and measure whether there is one."""
     where = scratch()
-    return {"scratch": str(where) if where is not None else "", "there": float(Path(where or "/").is_dir())}
+    SCRATCH.append(where)
+    return {"there": float(where is not None and Path(where).is_dir())}
 
 
 def plain(variant: str, asset: str, fold: int, weight: float = 2.0) -> dict[str, float]:

@@ -13,7 +13,7 @@ import pytest
 from scalable import chaos, proc
 from scalable.chaos.victims import as_victim
 from scalable.quantities import Memory
-from tests.helpers.waiting import until
+from tests.helpers.waiting import LONG_S, until
 
 WAITS = "import sys; print('ready', flush=True); sys.stdin.read()"
 GROWS = """
@@ -59,7 +59,7 @@ def state(pid: int) -> str:
 def test_a_killed_process_is_gone() -> None:
     with running(WAITS) as process:
         chaos.kill(process.pid)
-        assert process.wait(10) == -9
+        assert process.wait(LONG_S) == -9
 
 
 def test_a_stopped_process_stands_still_and_goes_on_afterwards() -> None:
@@ -68,14 +68,14 @@ def test_a_stopped_process_stands_still_and_goes_on_afterwards() -> None:
         with chaos.stopped(process.pid):
             assert until(lambda: state(process.pid) == "T")
         assert until(lambda: state(process.pid) != "T")
-        process.communicate("", timeout=10)
+        process.communicate("", timeout=LONG_S)
         assert process.returncode == 0
 
 
 def test_a_process_that_is_killed_while_stopped_is_no_error() -> None:
     with running(WAITS) as process, chaos.stopped(process.pid):
         process.kill()
-        process.wait(10)
+        process.wait(LONG_S)
 
 
 def test_a_starved_process_gets_no_memory_until_that_is_undone() -> None:
@@ -98,7 +98,7 @@ def test_a_lost_node_takes_all_processes_with_it() -> None:
         assert said(process) == "ready"
         tree = proc.tree(process.pid)
         assert chaos.lose(process.pid) == 3
-        assert process.wait(10) == -9
+        assert process.wait(LONG_S) == -9
         assert until(lambda: not any(map(proc.alive, tree)))
 
 
@@ -116,6 +116,6 @@ def test_another_process_of_the_same_number_is_not_touched() -> None:
 def test_a_process_that_is_not_there_is_refused() -> None:
     with running(WAITS) as process:
         process.kill()
-        process.wait(10)
+        process.wait(LONG_S)
         with pytest.raises(chaos.ChaosError, match=f"no process {process.pid}"):
             chaos.kill(process.pid)

@@ -25,11 +25,11 @@ Printed = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def chaos(capsys: pytest.CaptureFixture[str]) -> Printed:
-    """Call ``scalable chaos …``; its status and what it printed."""
+    """Call ``scalable ops chaos …``; its status and what it printed."""
 
     def call(*arguments: str) -> tuple[int, str]:
         capsys.readouterr()
-        status = main(["chaos", *arguments])
+        status = main(["ops", "chaos", *arguments])
         printed = capsys.readouterr()
         return status, printed.out + printed.err
 

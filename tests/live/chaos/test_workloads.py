@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from scalable import proc
-from tests.helpers.waiting import until
+from tests.helpers.waiting import LONG_S, until
+from tests.helpers.worker.measures import tree_cpu_s
 
 TICKING = """
 import threading, time
@@ -50,16 +51,16 @@ def state(pid: int) -> str:
 def test_what_hangs_uses_no_cpu_and_does_not_end(name: str) -> None:
     with called(f"{name}()") as process:
         time.sleep(0.3)
-        before = proc.tree_cpu_s(process.pid)
+        before = tree_cpu_s(process.pid)
         time.sleep(0.7)
         assert process.poll() is None
-        assert proc.tree_cpu_s(process.pid) - before < 0.2
+        assert tree_cpu_s(process.pid) - before < 0.2
 
 
 @pytest.mark.parametrize("name", ["hang_in_lock", "hang_in_c", "hang_on_child", "spin", "stop_itself"])
 def test_what_hangs_does_so_no_longer_than_it_was_told(name: str) -> None:
     with called(f"{name}(1)") as process:
-        assert process.wait(30) == 0
+        assert process.wait(LONG_S) == 0
 
 
 def test_c_code_that_keeps_the_interpreter_stops_all_threads() -> None:
@@ -106,7 +107,7 @@ def test_memory_grows_as_told() -> None:
 @pytest.mark.parametrize(("how", "status"), [("segfault", -signal.SIGSEGV), ("abort", -signal.SIGABRT), ("exit", 3)])
 def test_crashes_end_the_process(how: str, status: int) -> None:
     with called(f"crash({how!r})") as process:
-        assert process.wait(30) == status
+        assert process.wait(LONG_S) == status
 
 
 def test_a_daemon_outlives_the_call_in_a_session_of_its_own() -> None:
@@ -114,7 +115,7 @@ def test_a_daemon_outlives_the_call_in_a_session_of_its_own() -> None:
         assert process.stdout is not None
         daemon = int(process.stdout.readline())
         try:
-            assert process.wait(10) == 0
+            assert process.wait(LONG_S) == 0
             assert proc.alive(daemon)
             assert os.getsid(daemon) != process.pid
         finally:

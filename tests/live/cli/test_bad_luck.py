@@ -38,7 +38,7 @@ def test_a_terminal_without_unicode_gets_text_and_valid_json(tmp_path: Path) -> 
     assert (text.returncode, text.stderr) == (0, "")
     assert "rows = 3 variants ? 2 assets" in text.stdout
     assert (machine.returncode, machine.stderr) == (0, "")
-    assert json.loads(machine.stdout)["grid"] == "3 variants × 2 assets × 2 folds × 3 costs", "nothing is lost"
+    assert json.loads(machine.stdout)["grid"] == "3 variants × 2 assets × 2 folds × 3 cost_bps", "nothing is lost"
 
 
 @pytest.mark.parametrize(

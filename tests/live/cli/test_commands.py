@@ -37,7 +37,7 @@ def test_the_exit_status_reaches_the_shell(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reader", ["head -1", "true"])
-@pytest.mark.parametrize("command", ["schema", "completion bash"])
+@pytest.mark.parametrize("command", ["admin schema", "completion bash"])
 def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path, command: str, reader: str) -> None:
     ended = shell(f"scalable {command} | {reader}", tmp_path)
     assert ended.stderr == ""

@@ -24,6 +24,7 @@ from scalable import proc
 from scalable.cli.main import main
 from scalable.observe import RunFolder
 from scalable.observe.mailbox import ask
+from tests.helpers.settings import remove_settings, without_settings
 from tests.helpers.waiting import LONG_S, until
 
 MANIFEST = """version: 1
@@ -114,7 +115,7 @@ class Session:
 
 
 def environment() -> dict[str, str]:
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("SCALABLE_")}
+    ours = without_settings()
     return {**ours, "COLUMNS": "140"}
 
 
@@ -149,8 +150,7 @@ def a_session(folder: Path, *arguments: str, manifest: str = MANIFEST, runs: int
 
 @pytest.fixture(autouse=True)
 def a_wide_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("SCALABLE_")]:
-        monkeypatch.delenv(name)
+    remove_settings(monkeypatch)
     monkeypatch.setenv("COLUMNS", "140")
 
 

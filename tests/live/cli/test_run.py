@@ -73,7 +73,6 @@ def journal() -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-@pytest.mark.journey
 def test_a_task_runs_with_those_it_needs_and_its_result_is_shown() -> None:
     done = scalable("run", "--task", "second", "--format", "json")
     assert done.returncode == 0, done.stderr

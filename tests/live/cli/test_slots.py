@@ -1,4 +1,4 @@
-"""``scalable slots``, and what makes several runs of ``scalable run`` one sweep."""
+"""``scalable ops slots``, and what makes several runs of ``scalable run`` one sweep."""
 
 from __future__ import annotations
 

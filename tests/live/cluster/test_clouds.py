@@ -72,4 +72,4 @@ def test_a_machine_says_on_its_console_how_the_worker_ended(
     assert found is not None
     assert (found.code, found.out_of_memory) == expected
     assert (tmp_path / "off").exists()
-    assert found.said == said
+    assert found.message == said

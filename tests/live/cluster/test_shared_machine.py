@@ -31,8 +31,7 @@ components: {{model: {{}}}}
 """
 
 
-@pytest.mark.parametrize("processes", ["true", "false"])
-@pytest.mark.journey
+@pytest.mark.parametrize("processes", [pytest.param("true", marks=pytest.mark.journey), "false"])
 def test_a_module_planted_where_dask_keeps_scratch_folders_is_not_imported(tmp_path: Path, processes: str) -> None:
     shared, project = tmp_path / "tmp", tmp_path / "project"
     planted = shared / DASKS_NAME / "wave.py"

@@ -25,6 +25,7 @@ from scalable.show.console.sections import dead_letters
 from scalable.store import Filter, Row, open_store
 from scalable.sweeps.compiling import compiled
 from scalable.sweeps.loading import importable
+from scalable.sweeps.rows import row_of
 from tests.helpers.browser.serving import served
 from tests.helpers.console.client import Client
 from tests.helpers.observe.builders import a_live_run, a_run, sweep_started
@@ -78,15 +79,14 @@ def stored(project: Path, share: float = 1.0) -> list[Row]:
     """Rows of the sweep as a session would have stored them."""
     made = load_file(project / "scalable.yaml", env={}, target="hpc", providers=("local",)).manifest
     with importable(project):
-        found = compiled(made, "trial", {}).expected
+        found = compiled(made, "trial", {})
         from models import score  # type: ignore[import-not-found]
 
         sys.modules.pop("models")
     rows = [
-        Row(run_key=key, sweep="trial", factor="depth", variant=at.variant, asset=at.asset, fold=at.fold,
-            cost_bps=at.cost_bps, metrics=score(at.variant, at.asset, at.fold))
-        for key, at in found
-    ]  # fmt: skip
+        row_of("trial", found.grid, at, run_key=key, metrics=score(*at.variant, *at.block))
+        for key, at in found.expected
+    ]
     (project / "kept").mkdir(exist_ok=True)
     with open_store(f"sqlite:///{project}/kept/results.db") as store:
         assert store.put(rows[: int(len(rows) * share)]).safe
@@ -200,7 +200,14 @@ def test_results_are_those_of_the_runs_own_store_until_they_are_marked_failed(pr
         (variant,) = found["variants"]
         assert variant["variant"] == "2" and variant["verdict"] in ("LOCK", "KEEP_AVAILABLE", "ABANDON")
         score = next(metric for metric in variant["metrics"] if metric["name"] == "score")
-        assert score["delta"] == pytest.approx(1.0) and set(score) == {"name", "delta", "ci", "p", "p_corrected", "d"}
+        assert score["delta"] == pytest.approx(1.0) and set(score) == {
+            "name",
+            "role",
+            "delta",
+            "ci",
+            "p",
+            "p_corrected",
+        }
         marked = client.post(
             {"action": "mark-failed", "run": run.run_id, "target": rows[0].run_key, "reason": "wrong prices"}
         ).json
@@ -264,7 +271,7 @@ def test_dead_letters_are_stored_from_the_page_once_their_cause_is_gone(
     monkeypatch.setattr(feed, "OVER_EVERY_S", 0.05)
     rows, url = stored(project, 0.5), f"sqlite:///{project}/kept/results.db"
     run = a_run_of(project)
-    refuse(url, condition="fold = 1")
+    refuse(url, lowest=1, highest=1)
     with open_store(url) as store:
         dead = store.put(rows[6:]).dead
     assert dead == 3

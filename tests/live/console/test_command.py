@@ -77,7 +77,6 @@ def ask(client: Client, action: dict[str, str]) -> None:
         client.post(action)
 
 
-@pytest.mark.journey
 def test_enter_in_its_terminal_prints_another_address_and_each_lets_one_page_in(tmp_path: Path) -> None:
     run = a_run(tmp_path / "elsewhere")
     ours, theirs = os.openpty()
@@ -188,5 +187,5 @@ def test_a_port_in_use_is_told_with_how_to_get_another(
 def test_without_its_extra_the_console_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "scalable.show.console.connections", raising=False)
     monkeypatch.setitem(sys.modules, "tornado.httpserver", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'scalable\[console\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install -e .*\[console\]"):
         asyncio.run(Console(Options(port=0)).open())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scalable.show.console.guard import TOKEN_HEADER, Guard, is_loopback
+from scalable.show.console.guard import TOKEN_HEADER, AccessGuard, is_loopback
 from tests.helpers.browser.serving import served
 from tests.helpers.console.client import Client, token_of
 from tests.helpers.observe.builders import a_run, sweep_started
@@ -20,7 +20,7 @@ READ = ("/api/session", "/api/runs", "/api/stream", "/api/results", "/api/incide
 
 
 @pytest.fixture(scope="module")
-def guard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guard]:
+def guard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccessGuard]:
     runs = tmp_path_factory.mktemp("runs")
     a_run(runs, sweep_started(HOSTILE))
     with served(runs) as found:
@@ -28,7 +28,7 @@ def guard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guard]:
 
 
 @pytest.fixture
-def client(guard: Guard) -> Client:
+def client(guard: AccessGuard) -> Client:
     return Client(guard)
 
 
@@ -184,13 +184,13 @@ def test_the_pages_files_have_their_types_and_are_asked_for_anew(client: Client)
 
 
 def test_where_other_machines_are_let_in_numbers_and_own_names_are_hosts() -> None:
-    guard = Guard("0.0.0.0", 8788)
+    guard = AccessGuard("0.0.0.0", 8788)
     assert guard.is_ours("192.168.0.7:8788") and guard.is_ours("[fe80::1]:8788") and guard.is_ours("localhost:8788")
     assert not guard.is_ours("evil.example:8788") and not guard.is_ours("192.168.0.7")
     assert "0.0.0.0" not in (address := guard.invite()) and guard.is_ours(address.split("/")[2])
     assert [is_loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost")] == [True] * 4
     assert not any(is_loopback(host) for host in ("0.0.0.0", "::", "10.0.0.1", "example.org", ""))
-    assert json.dumps(Guard("::1", 1).invite()).startswith('"http://[::1]:1/')
+    assert json.dumps(AccessGuard("::1", 1).invite()).startswith('"http://[::1]:1/')
 
 
 def test_a_slow_name_server_is_asked_once_and_not_by_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +201,7 @@ def test_a_slow_name_server_is_asked_once_and_not_by_every_request(monkeypatch: 
         return asked[0]
 
     monkeypatch.setattr(socket, "getfqdn", slow)
-    guard = Guard("10.20.30.40", 8788)
+    guard = AccessGuard("10.20.30.40", 8788)
     assert all(guard.is_ours("lab.example:8788") for _ in range(3))
     assert len(asked) == 1
 

@@ -16,7 +16,7 @@ import pytest
 from scalable.observe import RunFolder
 from scalable.observe.folders import RunFolderError
 from scalable.show.console import feed as feeds
-from scalable.show.console.runs import RunList, Watching
+from scalable.show.console.runs import RunFeeds, RunList
 from tests.helpers.browser.serving import served
 from tests.helpers.console.client import Client, Event
 from tests.helpers.console.stream import often
@@ -124,18 +124,18 @@ def test_a_run_is_followed_once_however_many_watch_and_not_when_nobody_does(
     monkeypatch.setattr(feeds, "LINGERS_S", 0.0)
     made: list[feeds.Feed] = []
     gone: list[feeds.Feed] = []
-    start, forget = feeds.Feed.__post_init__, Watching.forget
+    start, forget = feeds.Feed.__post_init__, RunFeeds.forget
 
     def counted(self: feeds.Feed) -> None:
         made.append(self)
         start(self)
 
-    def forgotten(self: Watching, feed: feeds.Feed) -> None:
+    def forgotten(self: RunFeeds, feed: feeds.Feed) -> None:
         forget(self, feed)
         gone.append(feed)
 
     monkeypatch.setattr(feeds.Feed, "__post_init__", counted)
-    monkeypatch.setattr(Watching, "forget", forgotten)
+    monkeypatch.setattr(RunFeeds, "forget", forgotten)
     run = a_live_run(tmp_path)
     with served(tmp_path) as guard:
         client = Client(guard)
@@ -187,7 +187,7 @@ def test_a_latest_run_that_is_deleted_while_it_is_looked_for_ends_no_page(
 def test_where_runs_cannot_be_read_a_page_is_told_so_and_nothing_is_left_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def opened(watching: Watching) -> None:
+    async def opened(watching: RunFeeds) -> None:
         with pytest.raises(RunFolderError):
             async with watching.watched():
                 raise AssertionError("there is nothing to watch")
@@ -197,7 +197,7 @@ def test_where_runs_cannot_be_read_a_page_is_told_so_and_nothing_is_left_of_it(
         raise RunFolderError("runs cannot be read: Permission denied")
 
     monkeypatch.setattr(RunList, "latest", unreadable)
-    asyncio.run(opened(Watching(RunList(tmp_path))))
+    asyncio.run(opened(RunFeeds(RunList(tmp_path))))
     with served(tmp_path) as guard:
         answer = Client(guard).get("/api/stream")
     assert answer.status == 409 and "Permission denied" in answer.json["error"]

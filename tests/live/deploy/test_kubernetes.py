@@ -1,4 +1,4 @@
-"""What ``scalable deploy kubernetes`` renders: valid objects that run the sweep, without secrets or open doors."""
+"""What ``admin deploy kubernetes`` renders: valid objects that run the sweep, without secrets or open doors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``scalable deploy prometheus`` writes, as Prometheus' and Alertmanager's own programs judge it."""
+"""What ``scalable admin deploy prometheus`` writes, as Prometheus' and Alertmanager's own programs judge it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scalable.deploy.prometheus import Watching, rendered
+from scalable.deploy.prometheus import Monitoring, rendered
 from scalable.observe.alerts import RULES, scaled
 from tests.helpers.deploy.prometheus import deployed
 from tests.helpers.deploy.rendering import only, render
@@ -34,7 +34,7 @@ def test_the_rules_tests_fail_for_rules_that_wait_longer_or_ask_for_more(change:
         wrong = [replace(rule, for_s=rule.for_s + 30) for rule in RULES]
     else:
         wrong = [replace(rule, when=replace(rule.when, threshold=rule.when.threshold * 2 + 100)) for rule in RULES]
-    text = rendered(Watching(Path("runs"), folder, wrong)).files["rules/scalable.yml"]
+    text = rendered(Monitoring(Path("runs"), folder, wrong)).files["rules/scalable.yml"]
     (folder / "rules/scalable.yml").write_text(text, encoding="utf-8")
     with pytest.raises(ToolError) as failed:
         tool(folder, "promtool", "test", "rules", "rules/scalable_test.yml")
@@ -62,7 +62,7 @@ def test_thresholds_of_the_manifest_are_in_the_rules_and_in_their_tests(
 
 def test_rules_in_less_time_are_rules_too(tmp_path: Path) -> None:
     (tmp_path / "rules").mkdir()
-    text = rendered(Watching(Path("runs"), tmp_path, scaled(1 / 150))).files["rules/scalable.yml"]
+    text = rendered(Monitoring(Path("runs"), tmp_path, scaled(1 / 150))).files["rules/scalable.yml"]
     (tmp_path / "rules/scalable.yml").write_text(text, encoding="utf-8")
     assert f"{len(RULES)} rules found" in tool(tmp_path, "promtool", "check", "rules", "rules/scalable.yml")
 

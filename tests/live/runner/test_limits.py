@@ -123,3 +123,14 @@ def test_a_process_that_is_gone_cannot_be_taken_in(group: MemoryGroup) -> None:
     with program("print('ready', flush=True)") as it:
         it.process.wait()
         assert not group.add(it.pid)
+
+
+@kernel
+def test_the_peak_of_a_group_counts_processes_that_are_gone_and_begins_anew_when_told(group: MemoryGroup) -> None:
+    for mib in (100, 40):
+        group.begin_peak()
+        process = started(eat(mib))
+        group.add(process.pid)
+        assert tell(process) == b"ate\n"
+        ended(process)
+        assert mib * MIB <= group.peak() < (mib + 30) * MIB or (mib == 40 and group.peak() == 0), "0: cannot begin anew"

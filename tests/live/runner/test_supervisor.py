@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import pickle
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scalable import proc
-from scalable.worker.runner import ends
+from scalable.worker.runner import ends, supervisor
 from tests.helpers.runner import work
 from tests.helpers.runner.desk import LONG_S, Desk, on_a_desk
 
@@ -28,6 +29,18 @@ async def test_work_runs_in_a_process_of_its_own_session_with_one_thread_that_is
     pid, session, threads = first
     assert pid == session != os.getpid()
     assert threads == 1
+
+
+@on_a_desk()
+async def test_an_end_says_how_long_its_code_took_to_load(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_to_import.py").write_text("import time\ntime.sleep(0.3)\ndef call():\n    return 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("slow_to_import")
+    first, again = [await desk.run(module.call) for _ in range(2)]
+    assert first.load_s >= 0.3 > again.load_s
+    assert first.load_s <= first.seconds
 
 
 @on_a_desk(slots=2)
@@ -137,6 +150,34 @@ async def test_the_peak_of_one_work_is_not_held_against_the_next(desk: Desk) -> 
     assert large is not None
     assert small is not None
     assert large > 150 * MIB > small
+
+
+@on_a_desk()
+async def test_the_peak_of_work_has_the_programs_that_it_calls_in_it(desk: Desk) -> None:
+    alone = (await desk.run(work.eat, 30)).peak
+    calling = (await desk.run(work.call_program, 200, 1.0)).peak
+    assert alone is not None and calling is not None
+    assert alone < 150 * MIB
+    assert 200 * MIB < calling < 300 * MIB
+
+
+def test_a_program_that_comes_and_goes_between_two_looks_is_in_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "LOOK_EVERY_S", LONG_S)
+
+    @on_a_desk()
+    async def check(desk: Desk) -> None:
+        peak = (await desk.run(work.call_program, 200, 0.0)).peak
+        assert peak is not None
+        assert 200 * MIB < peak < 300 * MIB
+
+    check()
+
+
+@on_a_desk()
+async def test_memory_that_forks_share_counts_once_in_the_peak(desk: Desk) -> None:
+    peak = (await desk.run(work.fork_with, 150, 3)).peak
+    assert peak is not None
+    assert 150 * MIB < peak < 250 * MIB
 
 
 @pytest.mark.parametrize("hang", ["sleep", "stop", "spin"])

@@ -17,7 +17,7 @@ import pytest
 
 from scalable import chaos
 from scalable.observe import RunView, read, state_of
-from scalable.observe.alerts import Watch, scaled
+from scalable.observe.alerts import AlertWatch, scaled
 from scalable.observe.report import current
 from scalable.session.driver.driver import Driver
 from scalable.session.operate import live
@@ -131,7 +131,7 @@ def troubled(project: Project, patch: pytest.MonkeyPatch) -> Seen:
     with session:
         driver = session.live()
         assert driver.live is not None
-        driver.live.alerting.watch = Watch(scaled(FASTER))
+        driver.live.alerting.watch = AlertWatch(scaled(FASTER))
         (project.folder / "hold").touch()
         lost = next(name for name, member in driver.cluster.members.items() if member.tag == "late")
         driver.cluster.sync(driver.kill_worker, lost, "so that another one must come, and is held up")

@@ -17,7 +17,7 @@ from scalable import proc
 from scalable.observe.folders import RunFolder
 from scalable.observe.metrics import METRICS
 from scalable.session.operate import live
-from scalable.session.operate.dependencies import Dependencies
+from scalable.session.operate.measures import Dependencies
 from scalable.store.artefacts import open_artefacts
 from scalable.store.tracking import open_tracker
 from tests.helpers.session.builders import Project
@@ -108,11 +108,11 @@ def test_a_tracking_server_and_an_object_store_are_asked_whether_they_answer(tmp
     dependencies = Dependencies(ask_every_s=0.02)
     artefacts = open_artefacts("memory://answers")
     with open_tracker(url, outbox=tmp_path) as tracker, dependencies.used(tracker, artefacts):
-        assert until(lambda: not dependencies.told().get("tracking", {"up": True})["up"])
-        assert "refused" in dependencies.told()["tracking"]["text"]
-        assert until(lambda: dependencies.told().get("objects")) == {"up": True, "text": ""}
+        assert until(lambda: not dependencies.states().get("tracking", {"up": True})["up"])
+        assert "refused" in dependencies.states()["tracking"]["text"]
+        assert until(lambda: dependencies.states().get("objects")) == {"up": True, "text": ""}
         with desk(port):
-            assert until(lambda: dependencies.told()["tracking"]["up"])
+            assert until(lambda: dependencies.states()["tracking"]["up"])
 
 
 def test_what_is_not_used_any_more_is_not_told_of(tmp_path: Path) -> None:
@@ -120,8 +120,8 @@ def test_what_is_not_used_any_more_is_not_told_of(tmp_path: Path) -> None:
         url = one.url
     dependencies = Dependencies(ask_every_s=0.02)
     with open_tracker(url, outbox=tmp_path) as tracker, dependencies.used(tracker, open_artefacts(tmp_path)):
-        assert until(lambda: dependencies.told())
-    assert dependencies.told() == {}, "nobody can mend it by then"
+        assert until(lambda: dependencies.states())
+    assert dependencies.states() == {}, "nobody can mend it by then"
 
 
 def complete(told: dict[str, Any]) -> dict[str, Any]:

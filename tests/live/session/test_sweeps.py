@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.helpers.session.sweeps import CODE, Sweeps, sweeps
 
 __all__ = ["sweeps"]
 
 
-@pytest.mark.journey
 def test_changed_code_is_computed_anew_beside_what_was_there(sweeps: Sweeps) -> None:
     sweeps.run()
     sweeps.rewrite("table[0] * depth", "10 * table[0] * depth")

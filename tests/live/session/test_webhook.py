@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from scalable.observe.alerts import RULES, Change, Rule
-from scalable.session.operate import webhook
-from scalable.session.operate.webhook import AGAIN_S, MOST_A_MINUTE, Webhook
+from scalable.observe.alerts import RULES, AlertChange, Rule
+from scalable.session.operate import alerting
+from scalable.session.operate.alerting import AGAIN_S, MOST_A_MINUTE, Webhook
 from tests.helpers.session.desk import SECRET, desk
 
 MEMORY = next(rule for rule in RULES if rule.name == "WorkerMemory")
 
 
-def change(worker: str = "demeter-1", rule: Rule = MEMORY, *, over: bool = False) -> Change:
-    return Change(rule, {"worker": worker, "tag": "demeter"}, "resolved" if over else "firing", 0.0, 0.9)
+def change(worker: str = "demeter-1", rule: Rule = MEMORY, *, over: bool = False) -> AlertChange:
+    return AlertChange(rule, {"worker": worker, "tag": "demeter"}, "resolved" if over else "firing", 0.0, 0.9)
 
 
 def unheard(why: str) -> None:
@@ -70,7 +70,7 @@ def test_a_flood_is_cut_and_the_next_message_says_so() -> None:
 def test_what_cannot_be_sent_is_tried_twice_and_told_once_without_the_address(
     why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhook, "PAUSE_S", 0.0)
+    monkeypatch.setattr(alerting, "PAUSE_S", 0.0)
     told: list[str] = []
     with desk() as (other, elsewhere):
         status, headers = (307, {"Location": other}) if why == "redirected" else (500, {})

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from scalable import proc
 from tests.helpers.waiting import until
+from tests.helpers.worker.measures import tree_cpu_s
 
 FAMILY = """
 import subprocess, sys, time
@@ -68,9 +69,9 @@ def test_cpu_time_grows_with_work_and_not_without() -> None:
         pass
     assert 0.2 <= proc.cpu_s(os.getpid()) - before < 10
     with a_family() as (parent, _):
-        first = proc.tree_cpu_s(parent)
+        first = tree_cpu_s(parent)
         time.sleep(0.3)
-        assert proc.tree_cpu_s(parent) - first < 0.2
+        assert tree_cpu_s(parent) - first < 0.2
 
 
 def test_a_process_that_is_gone_uses_nothing_and_can_be_killed_again() -> None:

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from distributed import Scheduler, get_worker
@@ -26,6 +27,7 @@ from scalable.planning.resources import ScalePlan
 from scalable.worker.main import TellingWorker, leave
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_START, WorkerOptions
 from scalable.worker.runners import Runners
+from tests.helpers.runner import work
 from tests.helpers.waiting import LONG_S, until
 
 
@@ -166,6 +168,28 @@ class TestOnACluster:
         small.result(timeout=LONG_S)
         assert until(lambda: {str(large.key), str(small.key)} <= set(peaks))
         assert peaks[str(large.key)] - peaks[str(small.key)] > 150_000_000
+
+    def test_the_memory_peak_of_a_task_has_the_programs_that_it_calls_in_it(
+        self, handle: ClusterHandle, client: ScalableClient
+    ) -> None:
+        peaks: dict[str, int] = {}
+
+        def heard(kind: str, facts: dict[str, Any]) -> None:
+            if kind == "peaks":
+                peaks.update(facts["peaks"])
+
+        handle.backend.listeners.append(heard)
+        calls = {
+            "plain": client.submit(work.call_program, 200, 1.0, tag="demeter"),
+            "guarded": client.submit(work.call_program, 200, 1.0, tag="demeter", guarded=True),
+            "short": client.submit(work.call_program, 300, 0.0, tag="demeter"),
+        }
+        assert client.gather(list(calls.values())) == [0, 0, 0]
+        assert until(lambda: {str(future.key) for future in calls.values()} <= set(peaks))
+        size = {name: peaks[str(future.key)] // 2**20 for name, future in calls.items()}
+        assert size["plain"] > 250, "the worker's own process with the program"
+        assert 200 < size["guarded"] < 300, "the runner with the program, and not the worker"
+        assert size["short"] > 350
 
     def test_a_child_that_a_task_left_behind_ends_with_its_worker(
         self, handle: ClusterHandle, client: ScalableClient

@@ -37,7 +37,7 @@ def test_a_row_that_failed_fails_the_last_task_and_gets_no_further_attempt(desk:
     assert desk.asked("select state from dag_run") == [("failed",)]
     assert Counter(desk.computed())["2 B 1"] == 1, "Airflow started the task twice, the row had one attempt"
     failed = [row for row in desk.rows() if row.run_status is RowStatus.FAILED]
-    assert [(row.asset, row.variant, row.fold, row.attempt) for row in failed] == [("B", 2, 1, 1)]
+    assert [(row.axes["asset"], row.variant, row.axes["fold"], row.attempt) for row in failed] == [("B", 2, 1, 1)]
     assert "11 of 12 rows, incomplete" in told and "depth 2 does not fit" in told
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from scalable.show.console.guard import Guard
+from scalable.show.console.guard import AccessGuard
 from tests.helpers.browser.serving import PATIENCE_S, served
 from tests.helpers.browser.simulated import SimulatedRun
 from tests.tools.browser import chromium
@@ -64,7 +64,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def console(runs: Path) -> Iterator[Guard]:
+def console(runs: Path) -> Iterator[AccessGuard]:
     with served(runs) as guard:
         yield guard
 

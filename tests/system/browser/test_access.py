@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from scalable.show.console.guard import Guard
+from scalable.show.console.guard import AccessGuard
 from tests.helpers.browser.simulated import SimulatedRun
 
 ENOUGH = 4.5  # WCAG 2.2, level AA, for text of usual size
@@ -55,7 +55,7 @@ LONG = "standard-of-a-long-project-name-5f7d8c9b64-x2x9k" * 3
 
 
 def test_every_text_can_be_read_in_both_themes_and_the_one_that_is_chosen_is_kept(
-    page: Page, console: Guard, run: SimulatedRun
+    page: Page, console: AccessGuard, run: SimulatedRun
 ) -> None:
     run.trouble()
     run.advance(1, fail=True)
@@ -85,7 +85,9 @@ def pale(page: Page) -> list[tuple[str, float]]:
     return [(what, round(ratio, 2)) for what, ratio in found if ratio < ENOUGH]
 
 
-def test_everything_is_reached_and_cancelled_by_keyboard_alone(page: Page, console: Guard, run: SimulatedRun) -> None:
+def test_everything_is_reached_and_cancelled_by_keyboard_alone(
+    page: Page, console: AccessGuard, run: SimulatedRun
+) -> None:
     page.goto(console.invite())
     expect(page.locator("#figure-workers")).to_have_text("5")
     page.keyboard.press("Tab")
@@ -107,9 +109,9 @@ def test_everything_is_reached_and_cancelled_by_keyboard_alone(page: Page, conso
     reach(page, "#grid-keys")
     for key in ("ArrowRight", "ArrowDown", "End", "ArrowRight", "ArrowUp"):
         page.keyboard.press(key)
-    expect(page.locator("#grid-cell")).to_have_text("calibration none · ARBUSDC · fold 4 · 5 bps: waiting")
+    expect(page.locator("#grid-cell")).to_have_text("calibration none · ARBUSDC · fold 4 · cost_bps 5: waiting")
     page.keyboard.press("Home")
-    expect(page.locator("#grid-cell")).to_have_text("calibration none · AAVEUSDC · fold 0 · 5 bps: running")
+    expect(page.locator("#grid-cell")).to_have_text("calibration none · AAVEUSDC · fold 0 · cost_bps 5: running")
     reach(page, "#workers tbody button")
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog", name="Worker w1")).to_be_visible()
@@ -125,7 +127,9 @@ def reach(page: Page, selector: str) -> None:
     raise AssertionError(f"{selector} cannot be reached by Tab")
 
 
-def test_a_screen_reader_finds_landmarks_headings_and_names(page: Page, console: Guard, run: SimulatedRun) -> None:
+def test_a_screen_reader_finds_landmarks_headings_and_names(
+    page: Page, console: AccessGuard, run: SimulatedRun
+) -> None:
     run.trouble()
     page.set_viewport_size({"width": 1280, "height": 4000})
     page.goto(console.invite())
@@ -142,7 +146,9 @@ def test_a_screen_reader_finds_landmarks_headings_and_names(page: Page, console:
     assert page.evaluate("() => document.documentElement.lang") == "en"
 
 
-def test_on_a_small_screen_nothing_must_be_scrolled_sideways(page: Page, console: Guard, run: SimulatedRun) -> None:
+def test_on_a_small_screen_nothing_must_be_scrolled_sideways(
+    page: Page, console: AccessGuard, run: SimulatedRun
+) -> None:
     run.trouble()
     for kind in ("finding", "retry", "scale"):
         run.write(kind, code=LONG, text=LONG, run=LONG, cause=LONG, tag=LONG, direction="up", count=1, reason=LONG)

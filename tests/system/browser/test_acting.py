@@ -18,6 +18,7 @@ from playwright.sync_api import Page, expect
 
 from scalable.observe import RunFolder
 from tests.helpers.browser.serving import PATIENCE_S, served
+from tests.helpers.settings import without_settings
 
 MANIFEST = """version: 1
 project: {name: small}
@@ -44,7 +45,7 @@ def a_sweep(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """``scalable run`` in a process of its own; its units wait for a file."""
     (folder / "scalable.yaml").write_text(MANIFEST)
     (folder / "work.py").write_text(WORK)
-    env = {name: value for name, value in os.environ.items() if not name.startswith("SCALABLE_")}
+    env = without_settings()
     command = [sys.executable, "-m", "scalable", "run", "--sweep", "depths"]
     with (folder / "said").open("wb") as said:
         process = subprocess.Popen(command, cwd=folder, env=env, stdout=said, stderr=said, start_new_session=True)
@@ -92,9 +93,9 @@ def test_a_real_sweep_is_paused_resumed_looked_at_killed_at_and_marked_from_the_
         assert process.wait(PATIENCE_S) == 0
         expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuetext", "4 of 4 rows, 0 failed")
         page.locator("#panel-results").scroll_into_view_if_needed()
-        expect(page.locator("#results-note")).to_contain_text("complete; differences are to the baseline 1")
+        expect(page.locator("#results-note")).to_contain_text("complete; accuracy decides: ")
         expect(page.locator("#results .interval")).to_have_attribute("aria-label", "from +1 to +1")
-        expect(page.locator("#results tbody tr").first).to_contain_text("0.5000")  # of two pairs
+        expect(page.locator("#results tbody tr").first).to_contain_text("blocks that do not differ are one measurement")
 
         page.get_by_role("button", name="Mark results of depths failed").click()
         page.get_by_label("Why").fill("wrong prices")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import BrowserContext, Page, expect
 
-from scalable.show.console.guard import Guard
+from scalable.show.console.guard import AccessGuard
 from tests.helpers.browser.serving import PATIENCE_S, served
 from tests.helpers.browser.simulated import Shape, SimulatedRun
 from tests.helpers.paths import ROOT
@@ -42,7 +42,7 @@ def test_markup_in_names_and_texts_is_shown_as_the_letters_it_is(page: Page, run
 
 
 def test_an_address_opens_one_tab_and_any_other_says_how_to_get_a_new_one(
-    context: BrowserContext, console: Guard, run: SimulatedRun
+    context: BrowserContext, console: AccessGuard, run: SimulatedRun
 ) -> None:
     address = console.invite()
     ours = context.new_page()
@@ -86,7 +86,7 @@ def another_site(html: str) -> Iterator[str]:
 
 
 def test_a_page_of_another_site_in_the_same_browser_reads_nothing_and_gets_nothing_done(
-    context: BrowserContext, console: Guard, run: SimulatedRun
+    context: BrowserContext, console: AccessGuard, run: SimulatedRun
 ) -> None:
     ours = context.new_page()
     ours.goto(console.invite())

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from scalable.show.console.guard import Guard
+from scalable.show.console.guard import AccessGuard
 from tests.helpers.browser.simulated import LARGE, Shape, SimulatedRun
 from tests.helpers.observe.builders import fall_silent
 
 
 @pytest.mark.journey
 def test_the_address_opens_the_page_without_its_token_and_progress_moves_as_rows_come(
-    page: Page, console: Guard, run: SimulatedRun
+    page: Page, console: AccessGuard, run: SimulatedRun
 ) -> None:
     page.goto(console.invite())
     expect(page.locator("#state")).to_have_text("running")
@@ -40,8 +40,7 @@ def test_the_address_opens_the_page_without_its_token_and_progress_moves_as_rows
     expect(page.locator("#plan").get_by_role("row", name="Tasks compute")).to_contain_text("754")  # planned and done
 
 
-@pytest.mark.journey
-def test_the_grid_fills_in_and_says_what_a_cell_is(page: Page, console: Guard, run: SimulatedRun) -> None:
+def test_the_grid_fills_in_and_says_what_a_cell_is(page: Page, console: AccessGuard, run: SimulatedRun) -> None:
     page.goto(console.invite())
     expect(page.locator("#legend-1")).to_have_text("15")
     run.advance(1)
@@ -62,14 +61,14 @@ def test_the_grid_fills_in_and_says_what_a_cell_is(page: Page, console: Guard, r
     )
     assert colours == [True, True, True, False, True]  # waiting, running, done, none there before, failed
     page.locator("#grid-canvas").hover(position={"x": 70, "y": 26})
-    expect(page.locator(".tip")).to_have_text("calibration none · AAVEUSDC · fold 0 · 5 bps: done")
+    expect(page.locator(".tip")).to_have_text("calibration none · AAVEUSDC · fold 0 · cost_bps 5: done")
     page.get_by_text("As a table").click()
     row = page.get_by_role("row", name="none")
     expect(row.get_by_role("cell").first).to_have_text("3/15, 9 running, 3 failed")
 
 
 def test_workers_are_sorted_filtered_and_opened_with_what_they_do(
-    page: Page, console: Guard, run: SimulatedRun
+    page: Page, console: AccessGuard, run: SimulatedRun
 ) -> None:
     run.folder.log("w3").write_text("the end of what w3 said\n")
     page.goto(console.invite())
@@ -92,7 +91,7 @@ def test_workers_are_sorted_filtered_and_opened_with_what_they_do(
 
 
 def test_trouble_is_told_with_its_remedy_and_an_incident_opens_with_its_evidence(
-    page: Page, console: Guard, run: SimulatedRun
+    page: Page, console: AccessGuard, run: SimulatedRun
 ) -> None:
     page.goto(console.invite())
     expect(page.locator("#panel-attention")).to_be_hidden()
@@ -116,7 +115,7 @@ def test_trouble_is_told_with_its_remedy_and_an_incident_opens_with_its_evidence
     expect(page.locator("#more-trouble")).to_have_text("120 incidents, 2 retries")
 
 
-def test_failures_are_trouble_also_where_nothing_alerts(page: Page, console: Guard, run: SimulatedRun) -> None:
+def test_failures_are_trouble_also_where_nothing_alerts(page: Page, console: AccessGuard, run: SimulatedRun) -> None:
     page.goto(console.invite())
     expect(page.locator("#figure-trouble")).to_have_text("none")
     run.write("run-ended", run="AAVE none fold 0", state="failed", reason="ValueError: no such model")
@@ -129,7 +128,7 @@ def test_failures_are_trouble_also_where_nothing_alerts(page: Page, console: Gua
     expect(page.get_by_text("No incident.")).to_be_hidden()
 
 
-def test_a_run_that_gives_no_sign_says_so(page: Page, console: Guard, run: SimulatedRun) -> None:
+def test_a_run_that_gives_no_sign_says_so(page: Page, console: AccessGuard, run: SimulatedRun) -> None:
     page.goto(console.invite())
     expect(page.locator("#state")).to_have_text("running")
     expect(page.locator("#silent")).to_be_hidden()
@@ -138,7 +137,7 @@ def test_a_run_that_gives_no_sign_says_so(page: Page, console: Guard, run: Simul
 
 
 def test_panels_that_have_nothing_to_show_yet_do_not_say_that_the_run_is_over(
-    page: Page, console: Guard, run: SimulatedRun
+    page: Page, console: AccessGuard, run: SimulatedRun
 ) -> None:
     page.route("**/api/stream*", lambda route: None)  # which is never answered
     page.goto(console.invite())
@@ -153,7 +152,7 @@ def test_panels_that_have_nothing_to_show_yet_do_not_say_that_the_run_is_over(
 
 
 def test_the_first_run_and_every_later_one_appear_by_themselves_and_earlier_ones_can_be_chosen(
-    page: Page, console: Guard, runs: Path
+    page: Page, console: AccessGuard, runs: Path
 ) -> None:
     page.goto(console.invite())
     expect(page.locator("#empty")).to_have_text("Nothing has run here yet. The first run appears by itself.")
@@ -176,7 +175,7 @@ def test_the_first_run_and_every_later_one_appear_by_themselves_and_earlier_ones
 
 
 def test_a_connection_that_breaks_is_told_and_comes_back_by_itself(
-    page: Page, console: Guard, run: SimulatedRun
+    page: Page, console: AccessGuard, run: SimulatedRun
 ) -> None:
     page.goto(console.invite())
     expect(page.locator("#connection")).to_have_text("live")
@@ -189,7 +188,7 @@ def test_a_connection_that_breaks_is_told_and_comes_back_by_itself(
 
 
 def test_a_run_that_is_not_there_is_told_and_shown_once_it_is(
-    context: BrowserContext, console: Guard, run: SimulatedRun
+    context: BrowserContext, console: AccessGuard, run: SimulatedRun
 ) -> None:
     page = context.new_page()  # it complains of an address that is not there
     page.goto(console.invite())
@@ -205,13 +204,13 @@ def test_a_run_that_is_not_there_is_told_and_shown_once_it_is(
 
 
 def test_ten_thousand_runs_on_two_hundred_workers_are_drawn_and_keep_moving(
-    page: Page, console: Guard, runs: Path
+    page: Page, console: AccessGuard, runs: Path
 ) -> None:
     with SimulatedRun(runs, LARGE, workers=200, ago=3000.0) as large:
         large.advance(200)
         page.goto(console.invite())
         expect(page.locator("#legend-2")).to_have_text("200")
-        expect(page.locator("#grid-note")).to_have_text("calibration: 10 variants × 50 assets × 5 folds × 4 costs")
+        expect(page.locator("#grid-note")).to_have_text("calibration: 10 variants × 50 assets × 5 folds × 4 cost_bps")
         expect(page.locator("#figure-workers")).to_have_text("200")
         page.locator("#panel-workers").scroll_into_view_if_needed()
         expect(page.locator("#workers tbody tr")).to_have_count(200)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +13,7 @@ from tests.helpers.docs.snippets import PAGES, name_of, play
 from tests.helpers.docs.warm import warm_command
 from tests.helpers.paths import ROOT
 
-KEPT = ".scalable"
-TOGETHER = (ROOT / "README.md", ROOT / "docs/tutorials/first-sweep.md")  # the second finds what the first computed
-OTHERS = [(page,) for page in PAGES if page not in TOGETHER]
+README = ROOT / "README.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"")
 
 
@@ -27,21 +24,15 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(
-    "together",
-    [pytest.param(TOGETHER, marks=pytest.mark.journey), *OTHERS],
-    ids=lambda together: "+".join(map(name_of, together)),
+    "page",
+    [pytest.param(page, marks=pytest.mark.journey if page == README else ()) for page in PAGES],
+    ids=name_of,
 )
 def test_every_snippet_does_what_the_page_says(
-    together: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: Path
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: Path
 ) -> None:
-    folder = None
-    for page in together:
-        before, folder = folder, tmp_path / page.stem
-        folder.mkdir()
-        if before is not None:
-            shutil.copytree(before / KEPT, folder / KEPT)
-        monkeypatch.chdir(folder)
-        play(page, folder, programs=programs)
+    monkeypatch.chdir(tmp_path)
+    play(page, tmp_path, programs=programs)
 
 
 def test_generated_pages_and_pictures_are_up_to_date() -> None:

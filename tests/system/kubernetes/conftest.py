@@ -16,6 +16,7 @@ import pytest
 from tests.conftest import NO_CLUSTER
 from tests.helpers.kubernetes.helpers import Namespace, Project
 from tests.helpers.kubernetes.pools import POOLS
+from tests.helpers.settings import remove_settings
 from tests.tools.errors import ToolMissingError
 from tests.tools.kube import PrivateKube, running
 
@@ -48,7 +49,6 @@ def project(kube: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     folder = tmp_path / "project"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    for name in [name for name in os.environ if name.startswith("SCALABLE_")]:
-        monkeypatch.delenv(name)
+    remove_settings(monkeypatch)
     monkeypatch.setenv("KUBECONFIG", str(kube.kubeconfig))
     return Project(folder, kube)

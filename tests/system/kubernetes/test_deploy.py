@@ -1,4 +1,4 @@
-"""What ``scalable deploy kubernetes`` renders, judged by a real API server: its schemas, its admission, its rights."""
+"""What ``admin deploy kubernetes`` renders, judged by a real API server: its schemas, its admission, its rights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Job that ``scalable deploy kubernetes`` renders: driver and workers in the cluster, nobody outside."""
+"""The Job that ``scalable admin deploy kubernetes`` renders: driver and workers in the cluster, nobody outside."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def test_a_rendered_job_runs_a_sweep_in_the_cluster_and_leaves_only_itself(kube:
     manifest = yaml.safe_load(file.read_text())
     manifest |= {"store": "sqlite:///.scalable/results.db", "artefacts": f"{kube.shared}/artefacts"}
     file.write_text(yaml.safe_dump(manifest))
-    assert main(["deploy", "kubernetes", str(file), "--target", "here", "--sweep", NAME, "--output", "rendered"]) == 0
+    assert (
+        main(["admin", "deploy", "kubernetes", str(file), "--target", "here", "--sweep", NAME, "--output", "rendered"])
+        == 0
+    )
     kube.allow([])  # what is rendered brings its own rights
     for thing in rendered(project.folder / "rendered"):
         applied(kube, thing)

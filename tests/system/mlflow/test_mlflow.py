@@ -21,7 +21,7 @@ import pytest
 
 from scalable import proc
 from scalable.store.tracking import Status, averaged, open_tracker
-from scalable.store.tracking.mlflow import Server
+from scalable.store.tracking.mlflow import MlflowServer
 from tests.helpers.tracking.desk import ROWS, record
 from tests.tools import packages
 from tests.tools.errors import ToolMissingError
@@ -71,7 +71,7 @@ def answers(url: str) -> bool:
 
 
 def runs(url: str) -> list[dict[str, Any]]:
-    server = Server(url)
+    server = MlflowServer(url)
     found: list[dict[str, Any]] = server.post("runs/search", {"experiment_ids": [server.experiment("lab")]})["runs"]
     return found
 

@@ -22,9 +22,11 @@ def test_a_character_that_an_old_servers_encoding_lacks_costs_only_its_own_row(
     monkeypatch.chdir(tmp_path)
     postgres.execute("CREATE DATABASE old ENCODING 'LATIN1' TEMPLATE template0")
     with open_store(postgres.url("old")) as store:
-        receipt = store.put([a_row("ü", asset="ü"), a_row("漢", asset="漢"), a_row("fine", metrics={"name": "漢"})])
+        receipt = store.put(
+            [a_row("ü", axes={"asset": "ü"}), a_row("漢", axes={"asset": "漢"}), a_row("fine", metrics={"name": "漢"})]
+        )
         assert (receipt.fate, receipt.dead) == (Fate.SET_ASIDE, 1)
         assert "make the database with ENCODING 'UTF8'" in receipt.reason
-        assert {row.asset for row in store.rows()} == {"ü", "AAVEUSDC"}
+        assert {row.axes["asset"] for row in store.rows()} == {"ü", "AAVEUSDC"}
         assert store.keys() == {key("ü"), key("fine")}
         assert [row.run_status for row in store.rows()] == [RowStatus.FINISHED] * 2

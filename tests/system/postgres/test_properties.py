@@ -20,6 +20,6 @@ def test_every_row_comes_back_from_a_server_as_it_was(
     postgres: PrivatePostgres, server_url: str, rows: list[Row]
 ) -> None:
     with open_store(server_url) as store:
-        postgres.execute("TRUNCATE finetune_results", server_url)
+        postgres.execute("TRUNCATE scalable_rows", server_url)
         assert store.put(rows).fate is Fate.COMMITTED
         assert {row.run_key: row for row in store.rows()} == {row.run_key: row for row in rows}

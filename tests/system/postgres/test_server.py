@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from scalable.store import Config, Fate, Receipt, Store, StoreError, SweepRun, open_store
+from scalable.store import Fate, Receipt, Store, StoreError, SweepRun, open_store
 from scalable.store.database import Database
 from scalable.store.urls import location_of, shown_url
 from scalable.testing.store import a_row, key
+from scalable.wording import install_hint
 from tests.helpers.store.children import put_some
 from tests.helpers.store.trouble import Child
 from tests.helpers.waiting import until
@@ -126,7 +127,7 @@ except StoreError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == (
-        "store postgresql://user@host/db needs psycopg, which is not installed; run  pip install 'scalable[postgres]'\n"
+        f"store postgresql://user@host/db needs psycopg, which is not installed; {install_hint('postgres')}\n"
     )
 
 
@@ -136,40 +137,6 @@ def test_commits_are_durable_even_where_the_server_is_told_to_be_quick(server_ur
         found = [connection.execute(text(f"SHOW {name}")).scalar() for name in ("synchronous_commit", "lock_timeout")]
     database.close()
     assert found == ["on", "2500ms"]
-
-
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_tables_of_an_earlier_version_are_brought_up_to_date_and_keep_their_rows(
-    postgres: PrivatePostgres, server_url: str, version: int
-) -> None:
-    with open_store(server_url) as store:
-        store.put([a_row()])
-        [written] = store.rows()
-        locked = store.set_config({"a": [0.1, "ü"]}, factor="a", variant="b", reason="why", expect_version=0)
-    make_old(postgres, server_url, version)
-    for _ in range(2):
-        with open_store(server_url) as store:
-            store.put([a_row()])
-            assert [row.written_at for row in store.rows()] == [written.written_at]
-            assert store.config() == (locked if version == 3 else Config())
-            assert [*store.leases().list(), *store.dead_letters(), *store.incidents()] == []
-    assert postgres.execute("SELECT max(version) FROM scalable_schema", server_url) == [(4,)]
-
-
-def make_old(postgres: PrivatePostgres, url: str, version: int) -> None:
-    added = (
-        "ftf_config, ftf_config_history, scalable_incidents, scalable_dead_letters, scalable_leases, scalable_counters"
-    )
-    postgres.execute("DROP TABLE scalable_attempts", url)
-    postgres.execute("ALTER TABLE finetune_results DROP COLUMN run_id", url)
-    if version == 3:
-        for table in ("ftf_config", "ftf_config_history"):
-            postgres.execute(f"ALTER TABLE {table} ALTER base_env TYPE text", url)
-    else:
-        postgres.execute(f"DROP TABLE {added}", url)
-    postgres.execute(f"UPDATE scalable_schema SET version = {version}", url)
-    if version == 1:
-        postgres.execute("ALTER TABLE finetune_results DROP COLUMN marked", url)
 
 
 def test_the_live_configuration_is_jsonb_and_has_its_row_from_the_first_sweep_on(
@@ -186,20 +153,13 @@ def test_the_live_configuration_is_jsonb_and_has_its_row_from_the_first_sweep_on
 def test_tables_of_a_newer_version_and_of_others_are_left_alone(postgres: PrivatePostgres, server_url: str) -> None:
     open_store(server_url).close()
     postgres.execute("INSERT INTO scalable_schema VALUES (7)", server_url)
-    assert "has tables of version 7, and this scalable knows version 4; update scalable" in refusal(server_url)
+    assert "has tables of version 7, and this scalable knows version 5; update scalable" in refusal(server_url)
     theirs = postgres.new_place()
     postgres.execute("CREATE TABLE finetune_results (id INTEGER)", theirs)
     assert "has a table finetune_results that scalable did not make" in refusal(theirs)
 
 
-@pytest.mark.parametrize("old", [False, True])
-@pytest.mark.journey
-def test_processes_that_open_a_store_at_once_all_write_their_rows(
-    postgres: PrivatePostgres, server_url: str, old: bool
-) -> None:
-    if old:
-        open_store(server_url).close()
-        make_old(postgres, server_url, 1)
+def test_processes_that_open_a_store_at_once_all_write_their_rows(server_url: str) -> None:
     children = [Child(put_some, server_url, name, 10) for name in range(4)]
     assert [child.last_words() for child in children] == [[{Fate.COMMITTED}]] * 4
     with open_store(server_url) as store:
@@ -211,7 +171,7 @@ def test_a_writer_that_holds_the_tables_is_waited_for_and_then_told_of(
 ) -> None:
     with open_store(server_url, patience_s=0.05, ask_again_s=NEVER_S) as store:
         with PrivatePostgres.connection_to(server_url) as other, other.transaction():
-            other.execute("LOCK TABLE finetune_results IN EXCLUSIVE MODE")
+            other.execute("LOCK TABLE scalable_rows IN EXCLUSIVE MODE")
             receipt = store.put([a_row()])
             assert (receipt.fate, "is locked by another writer" in receipt.reason) == (Fate.KEPT, True)
             assert store.keys() == set()

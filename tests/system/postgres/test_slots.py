@@ -81,6 +81,7 @@ class Shell:
 
 
 def shell(make: Make, place: str, name: str, **sweep: Any) -> Shell:
+    open_store(place).close()  # to fill a new one may take longer on a busy machine than these shells wait for others
     return Shell(make(store=place, name=name, sections=SECTIONS, sweep={**ONE_ROW, **sweep}, nap_s=0.0))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from scalable.observe.alerts import RULES
 from tests.helpers.prometheus.provoking import TOLD, watched_and_provoked
+from tests.helpers.settings import remove_settings
 from tests.tools import system
 from tests.tools.errors import ToolMissingError
 
@@ -21,8 +21,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         system.require(system.PROMETHEUS_PROGRAMS)
     except ToolMissingError as error:
         pytest.skip(str(error))
-    for name in [name for name in os.environ if name.startswith("SCALABLE_")]:
-        monkeypatch.delenv(name)
+    remove_settings(monkeypatch)
     monkeypatch.setenv("SCALABLE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     return tmp_path

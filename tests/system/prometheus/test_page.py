@@ -21,5 +21,5 @@ def test_every_command_for_prometheus_does_what_the_page_says(
     except ToolMissingError as error:
         pytest.skip(str(error))
     monkeypatch.chdir(tmp_path)
-    assert main(["deploy", "prometheus", "--output", "watch"]) == 0
+    assert main(["admin", "deploy", "prometheus", "--output", "watch"]) == 0
     play(page, tmp_path, "prometheus")

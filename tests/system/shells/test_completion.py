@@ -24,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SCALABLE_MANIFEST", raising=False)
     (tmp_path / "scalable.yaml").write_text(MANIFEST, encoding="utf-8")
-    assert main(["completion", "bash"]) == 0
+    assert main(["admin", "completion", "bash"]) == 0
     (tmp_path / "complete.bash").write_text(capsys.readouterr().out, encoding="utf-8")
     return tmp_path
 
@@ -56,7 +56,7 @@ def test_bash_completes_commands_options_choices_and_names_of_the_manifest(folde
         "scalable decide cal",
         "scalable plan --target l",
     )
-    assert {"report", "results", "resume"} <= set(commands)
+    assert {"report", "results"} <= set(commands)
     assert options == ["--objective"]
     assert choices == ["margins", "month"]
     assert sweeps == ["calibration", "timeframe"]
@@ -65,14 +65,14 @@ def test_bash_completes_commands_options_choices_and_names_of_the_manifest(folde
 
 
 def test_zsh_asks_for_names_when_it_completes_one_and_not_at_every_tab(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "zsh"]) == 0
+    assert main(["admin", "completion", "zsh"]) == 0
     asking = [line for line in capsys.readouterr().out.splitlines() if "$(scalable" in line]
     assert [line.partition("(")[0] for line in asking] == ["_scalable_targets", "_scalable_sweeps"]
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
 def test_zsh_completes_options_and_names_of_the_manifest(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "zsh"]) == 0
+    assert main(["admin", "completion", "zsh"]) == 0
     (folder / "functions").mkdir()
     (folder / "functions/_scalable").write_text(capsys.readouterr().out, encoding="utf-8")
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "TERM": "xterm"}
@@ -100,12 +100,12 @@ def test_a_manifest_that_is_not_there_or_not_good_completes_nothing_and_says_not
     monkeypatch.delenv("SCALABLE_MANIFEST", raising=False)
     if text is not None:
         (tmp_path / "scalable.yaml").write_text(text, encoding="utf-8")
-    assert main(["completion", "sweeps"]) == 0
+    assert main(["admin", "completion", "sweeps"]) == 0
     assert capsys.readouterr() == ("\n", "")
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_shell_that_is_offered_gets_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", shell]) == 0
+    assert main(["admin", "completion", shell]) == 0
     assert "calibration" not in (script := capsys.readouterr().out)
-    assert "incidents" in script and "scalable completion sweeps" in script
+    assert "incidents" in script and "scalable admin completion sweeps" in script

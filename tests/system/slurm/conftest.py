@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from scalable.cluster.slurm import launcher
+from scalable.cluster.slurm import jobs, launcher
 from tests.helpers.slurm.clusters import skip_without_slurm, use
 from tests.tools.apptainer import build_image, get
 from tests.tools.errors import ToolMissingError
@@ -28,7 +28,7 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher, "SOON_S", 0.2)
     monkeypatch.setattr(launcher, "OFTEN_S", 0.5)
     monkeypatch.setattr(launcher, "SELDOM_S", 3.0)
-    monkeypatch.setattr(launcher, "AGAIN_S", 0.2)
+    monkeypatch.setattr(jobs, "AGAIN_S", 0.2)
 
 
 @pytest.fixture(scope="session")

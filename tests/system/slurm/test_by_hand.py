@@ -16,7 +16,7 @@ from distributed.security import Security
 from scalable.cluster.base import LaunchRefused
 from scalable.cluster.client import ScalableClient
 from scalable.cluster.slurm.provider import SlurmCluster
-from scalable.errors import UsageError
+from scalable.errors import QuantityError, UsageError
 from tests.helpers.slurm.clusters import skip_without_slurm, use
 from tests.helpers.slurm.helpers import SMALL, WITHIN_S, made
 from tests.helpers.waiting import eventually
@@ -136,8 +136,10 @@ def test_what_slurm_cannot_have_is_refused_before_anything_starts(
     }.items():
         with pytest.raises(UsageError, match=words):
             SlurmCluster(**{wrong: "main\n#SBATCH --uid=0"})  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="is no option of sbatch"):
+    with pytest.raises(QuantityError, match="is no option of sbatch"):
         SlurmCluster(sbatch=["--qos=high\ntrue"])
+    with pytest.raises(QuantityError, match=r"sbatch\.0: --array is not yours to add.*write max_workers"):
+        SlurmCluster(sbatch=["--array=1-3"])
     with pytest.raises(UsageError, match=r"no network interface 'ib7' that is up; it has: .*lo \(127\.0\.0\.1\)"):
         SlurmCluster(interface="ib7")
     assert not list(tmp_path.rglob("*.pem"))

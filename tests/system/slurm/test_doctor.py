@@ -113,3 +113,20 @@ def test_a_controller_that_does_not_answer_fails_soon(
     assert checks["Slurm"]["status"] == "fail"
     assert checks["Slurm"]["text"].startswith("the controller does not answer: ")
     assert "queue" not in checks
+
+
+def test_a_maintenance_window_that_jobs_would_reach_into_is_told(slurm: PrivateSlurm, doctor: Doctor) -> None:
+    slurm.run(
+        "scontrol", "create", "reservation", "reservationname=upgrade", "starttime=now+20minutes",
+        "duration=120", "flags=maint,ignore_jobs", "nodes=ALL", "users=root",
+    )  # fmt: skip
+    try:
+        check = doctor()["maintenance"]
+        assert check["status"] == "warn"
+        assert "maintenance of 4 nodes (upgrade) from " in check["message"]
+        assert "jobs of 00:30:00 would reach into it and start only after it" in check["message"]
+        assert check["remedy"] == 'write walltime: "00:19:00" or less to run before it'
+        slurm.run("scontrol", "update", "reservation=upgrade", "starttime=now+40minutes")
+        assert "maintenance" not in doctor()
+    finally:
+        slurm.run("scontrol", "delete", "reservation=upgrade")

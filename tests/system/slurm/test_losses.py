@@ -14,10 +14,14 @@ from unittest.mock import Mock
 import pytest
 
 from scalable.cluster import workers
+from scalable.cluster.base import WorkerTemplate
 from scalable.cluster.client import WorkerKilledError
 from scalable.cluster.slurm.commands import Slurm
-from scalable.cluster.slurm.launcher import BatchJob, SlurmLauncher
+from scalable.cluster.slurm.jobs import BatchJob
+from scalable.cluster.slurm.launcher import SlurmLauncher
+from scalable.cluster.slurm.script import Step
 from scalable.engine.events import Loss
+from scalable.worker.options import WorkerOptions
 from tests.helpers.slurm.helpers import WITHIN_S, Made, made
 from tests.helpers.slurm.work import hoarding, unknown_to_nodes, waiting
 from tests.helpers.waiting import eventually
@@ -135,7 +139,9 @@ def test_a_job_that_the_controller_has_forgotten_is_looked_up_in_the_records(
         file.unlink()
     daemons.start_controller(fresh_slurm.paths, fresh_slurm.full_env)
     fresh_slurm.wait_for_nodes(["n1"])
-    fate = asyncio.run(BatchJob(str(number), Slurm(), log, None).learn_fate(WITHIN_S))
+    job = BatchJob(Slurm(), [Step(WorkerTemplate("small"), WorkerOptions("", "small-0", {}), log)], log)
+    job.id = str(number)
+    fate = asyncio.run(job.workers[0].learn_fate(WITHIN_S))
     assert (fate.cause, fate.detail) == (Loss.CANNOT_START, f"job {number} on n1: no licence")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from pathlib import Path
@@ -15,15 +14,16 @@ from scalable.cli.main import main
 from scalable.cluster.base import LaunchRefused
 from scalable.engine.events import Loss
 from scalable.observe import RunFolder
-from scalable.observe.reading import read
+from scalable.observe.journal import read
 from scalable.session.session import ScalableSession
+from tests.helpers.settings import remove_settings
 from tests.helpers.slurm.helpers import WITHIN_S, made
 from tests.helpers.slurm.work import waiting
 from tests.helpers.waiting import eventually
 from tests.tools.slurm import PrivateSlurm
 
 SECRET = "hunter2-and-more"
-SOON_S = 44  # Slurm looks every 30 s, and sends the notice, due 14 s before the end here, up to 30 s early
+SOON_S = 20  # after notice a worker has 4 s for what it runs and 10 s to close here
 SIZE = {"cpus": 1, "memory": "400M"}
 MODEL = """
 import os, pathlib, time
@@ -63,8 +63,7 @@ class Project:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("SCALABLE_")]:
-        monkeypatch.delenv(name)
+    remove_settings(monkeypatch)
     return Project(tmp_path)
 
 
@@ -99,6 +98,18 @@ def test_a_workflow_runs_as_anywhere_and_leaves_a_record(slurm: PrivateSlurm, pr
     assert not [file for file in left if SECRET in file.read_text(errors="replace")]
     assert not [file for file in left if "PRIVATE KEY" in file.read_text(errors="replace")]
     assert sum(file.parent.name == "logs" for file in left) == 4
+
+
+def test_the_bill_of_an_exclusive_job_is_for_its_whole_node(slurm: PrivateSlurm, project: Project) -> None:
+    target = {"max_workers": 1, "exclusive": True, "cpu_price": "3600 EUR/h"}
+    session = project.session(target, components={"demeter": SIZE})
+    plan = session.plan()
+    assert plan.cost_estimate is not None and plan.cost_estimate.total_hourly == pytest.approx(4 * 3600)
+    with session as client:
+        assert client.submit(sum, [1, 2], tag="demeter").result(WITHIN_S) == 3
+    assert {record["price"] for record in project.journal("machine")} == {"14400"}, "four cores for one worker of one"
+    used = project.journal("hours")[-1]["used"]["core-hours"]
+    assert float(project.journal("cost")[-1]["exact"]) == pytest.approx(3600 * used, rel=0.02)
 
 
 def test_it_scales_by_itself_up_with_the_work_and_down_without(slurm: PrivateSlurm, project: Project) -> None:
@@ -190,9 +201,11 @@ def test_notice_lets_short_work_finish_and_hands_the_rest_over(
         it.cluster.add_workers(2, "small")
         it.cluster.wait_until({"small": 2}, WITHIN_S)
         futures = it.client.map(waiting(), [short / "told", long / "told"], tag="small")
+        eventually(lambda: len(list(tmp_path.glob("*/running-*"))) == 2, lambda: "both to run")
         for job in it.jobs():
             slurm.expire(job, after_s=SOON_S)
-        it.wait_for("worker-leaving", within_s=90)
+            slurm.run("scancel", "--signal=TERM", "--batch", str(job))  # as Slurm does, which looks every half minute
+        it.wait_for("worker-leaving")
         (short / "told").touch()
         assert futures[0].result(WITHIN_S) == "told"
         assert len(list(short.glob("running-*"))) == 1

@@ -11,6 +11,7 @@ import pytest
 
 from scalable.session.session import ScalableSession
 from scalable.session.sweep.outcomes import SweepOutcome
+from tests.helpers.settings import remove_settings
 from tests.helpers.slurm.helpers import WITHIN_S, workers_of
 from tests.helpers.sweeps.faults.trading import NAME, assert_same, naive, rows, write
 from tests.helpers.waiting import eventually
@@ -22,8 +23,7 @@ SLURM = {"provider": "slurm", "queue": "main", "interface": "lo", "walltime": "0
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("SCALABLE_")]:
-        monkeypatch.delenv(name)
+    remove_settings(monkeypatch)
     return tmp_path
 
 

@@ -84,7 +84,7 @@ class PrivateSlurm(SlurmClient):
 
         def gone() -> bool:
             left = daemons.processes_of(self.paths, node)  # what was started meanwhile is found in the next round
-            processes.kill(left)
+            processes.kill_at_once(left)  # an srun that outlives another process by a moment ends a step elsewhere
             return not left
 
         wait_until(gone, lambda: f"processes {daemons.processes_of(self.paths, node)} to be gone", processes.KILLED_S)

@@ -1,4 +1,4 @@
-"""``scalable cache``: what it lists, what it removes, and what it says of commands that cannot work."""
+"""``scalable admin cache``: what it lists, what it removes, and what it says of commands that cannot work."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
     def run(*arguments: str) -> tuple[int, str, str]:
         try:
-            status = main(["cache", *arguments])
+            status = main(["admin", "cache", *arguments])
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else 1
         return status, *capsys.readouterr()
@@ -119,7 +119,7 @@ def test_the_manifest_says_where_they_are(call: Call, tmp_path: Path) -> None:
     [
         (("gc", "--max-size", "10"), "--max-size: '10' is not an amount of memory: it has no unit"),
         (("gc", "--older-than", "soon"), "--older-than: 'soon' is not"),
-        (("ls", "--older-than", "7d"), "write  scalable cache gc --older-than"),
+        (("ls", "--older-than", "7d"), "write  scalable admin cache gc --older-than"),
         (("rm",), "invalid choice: 'rm'"),
     ],
 )

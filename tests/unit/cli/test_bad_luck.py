@@ -79,7 +79,7 @@ def test_brackets_in_what_was_asked_for_are_shown_as_they_are(call: Call, tmp_pa
     put(tmp_path, MARKUP)
     refused = call("plan", "--sweep", "[/red]nothing")
     assert refused.status == 2
-    assert "no sweep is called '[/red]nothing'" in refused.err
+    assert "sweep '[/red]nothing' is not defined" in refused.err
     assert "cannot read [/red].yaml" in call("plan", "[/red].yaml").err
 
 
@@ -100,7 +100,7 @@ def test_control_characters_in_names_are_refused_and_not_printed(call: Call, tmp
         (("forecast", "options"), OPTIONS),
         (("forecast", "growth"), QUESTIONS),
         (("plan",), SWEEPS),
-        (("plan", "--sweep", "calibration"), ["calibration", "balance, safe", "7 min 5 s", "EUR 0.11", "CPU margin"]),
+        (("plan", "--sweep", "calibration"), ["calibration", "balance, safe", "7 min 5 s", "EUR 0.12", "CPU margin"]),
     ],
     ids=["margins", "options", "growth", "plan", "plan of a sweep"],
 )

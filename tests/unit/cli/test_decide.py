@@ -10,14 +10,14 @@ import pytest
 from scalable.catalogue import FACTORS
 from scalable.manifest import load_file
 from scalable.sweeps.compiling import compiled
-from scalable.sweeps.grid import Cell
 from tests.helpers.cli.commands import Call, call
+from tests.helpers.sweeps.gates.builders import a_cell
 from tests.helpers.sweeps.gates.stores import a_folder, drop_all
 
 __all__ = ["call"]  # a fixture
 
 GAINS = {"isotonic": {"sharpe": 2.0, "sortino": 2.0}, "sigmoid": {"f1": -2.0}}
-GONE = Cell("calibration", "sigmoid", "OPUSDC", 4, 30.0)
+GONE = a_cell("sigmoid", "OPUSDC", 4, 30.0)
 
 
 @pytest.fixture(autouse=True)
@@ -58,53 +58,74 @@ def test_results_for_machines_have_every_row(complete: Call) -> None:
 def test_results_say_which_rows_failed_and_why(incomplete: Call) -> None:
     shown = incomplete("results", "calibration")
     assert "149 of 150 rows, incomplete" in shown.out
-    assert "1 row failed: sigmoid OPUSDC fold 4 at 30 bps" in shown.out
-    assert "sigmoid OPUSDC fold 4 at 30 bps: killed: out of memory" in shown.out
+    assert "1 row failed: sigmoid OPUSDC fold 4 cost_bps 30" in shown.out
+    assert "sigmoid OPUSDC fold 4 cost_bps 30: killed: out of memory" in shown.out
 
 
 def test_every_row_can_be_shown(incomplete: Call) -> None:
     lines = incomplete("results", "calibration", "--all").out.splitlines()
-    rows = [line.split() for line in lines if "USDC" in line and " bps" not in line and "debug" not in line]
+    rows = [line.split() for line in lines if "USDC" in line and "cost_bps" not in line and "debug" not in line]
     assert len(rows) == 150
     assert ["sigmoid", "OPUSDC", "4", "30", "failed", "2.5", "s", "–", "–", "–", "–"] in rows
 
 
-def test_decide_shows_verdicts_figures_and_the_rule(complete: Call) -> None:
+def test_decide_shows_variants_by_rank_with_gain_interval_and_verdict(complete: Call) -> None:
     shown = complete("decide", "calibration")
     assert shown.status == 0
     lines = [line.split() for line in shown.out.splitlines()]
-    assert ["isotonic", "LOCK", "sharpe,", "sortino", "–", "25", "80"] in lines
-    assert ["sigmoid", "KEEP_AVAILABLE", "–", "f1", "25", "80"] in lines
-    assert any(line[:3] == ["▲", "sharpe", "*"] for line in lines)
-    assert "✗ LOCK needs no metric significantly worse: significantly worse is f1" in shown.out
+    [first] = [line for line in lines if line[:2] == ["1", "isotonic"]]
+    [second] = [line for line in lines if line[:2] == ["2", "sigmoid"]]
+    assert first[-3:] == ["LOCK", "←", "recommended"]
+    assert second[-1] == "inconclusive"
+    assert "t over 5 assets, averaged over 5 folds" in shown.out
+    assert "would undo this" in shown.out
     assert "scalable lock calibration isotonic" in shown.out
+
+
+def test_decide_shows_all_metrics_and_the_rule_of_one_variant(complete: Call) -> None:
+    shown = complete("decide", "calibration", "--variant", "isotonic")
+    lines = [line.split() for line in shown.out.splitlines()]
+    assert any(line[:2] == ["sharpe", "primary"] for line in lines)
+    assert any(line[:2] == ["f1", "other"] for line in lines)
+    assert sum(line[:2] == ["✓", "LOCK"] for line in lines) == 2
+    assert complete("decide", "calibration", "--variant", "platt").status == 2
+    assert complete("decide", "calibration", "--variant", "none").status == 0
 
 
 def test_decide_fits_a_narrow_terminal(complete: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = complete("decide", "calibration").out.splitlines()
     assert max(map(len, lines)) <= 80
-    assert any(line.split()[:3] == ["▲", "sharpe", "*"] and len(line.split()) >= 8 for line in lines)  # still a table
+    assert any(line.split()[:2] == ["1", "isotonic"] and line.split()[-2] == "LOCK" for line in lines)  # still a table
 
 
 def test_decide_for_machines(complete: Call) -> None:
     told = complete("decide", "calibration", "--format", "json").json
     assert (told["complete"], told["baseline"]) == (True, "none")
+    assert (told["primary"], told["recommended"]) == ("sharpe", "isotonic")
     assert [(one["variant"], one["verdict"]) for one in told["variants"]] == [
         ("sigmoid", "KEEP_AVAILABLE"),
         ("isotonic", "LOCK"),
     ]
 
 
-def test_an_incomplete_sweep_ends_decide_with_1_and_locks_nothing(incomplete: Call) -> None:
+def test_a_plan_says_what_the_grid_can_find_by_the_spread_of_stored_rows(complete: Call) -> None:
+    measured = complete("plan", "--sweep", "calibration", "--format", "json").json["power"]
+    assert measured["possible"] and measured["measured"] and 0 < measured["detectable"] < 0.1
+    unmeasured = complete("plan", "--sweep", "trees", "--format", "json").json["power"]
+    assert (unmeasured["detectable"], unmeasured["measured"]) == (None, False)
+
+
+def test_an_incomplete_sweep_ends_decide_with_1_and_decides_nothing_about_what_lacks_rows(incomplete: Call) -> None:
     shown = incomplete("decide", "calibration")
     assert shown.status == 1
-    assert "incomplete, so nothing is locked" in shown.out
-    assert "1 row failed: sigmoid OPUSDC fold 4 at 30 bps" in shown.out
+    assert "149 of 150 rows, incomplete" in shown.out
+    assert "1 row failed: sigmoid OPUSDC fold 4 cost_bps 30" in shown.out
     told = incomplete("decide", "calibration", "--format", "json")
     assert told.status == 1
-    assert all(one["verdict"] != "LOCK" for one in told.json["variants"])
-    refused = incomplete("lock", "calibration", "isotonic")
+    verdicts = {one["variant"]: one["verdict"] for one in told.json["variants"]}
+    assert verdicts == {"sigmoid": "KEEP_AVAILABLE", "isotonic": "LOCK"}
+    refused = incomplete("lock", "calibration", "sigmoid")
     assert refused.status == 1
     assert "1 row failed" in refused.err
 
@@ -132,7 +153,7 @@ def test_lock_writes_the_base_and_undo_takes_it_back(complete: Call) -> None:
     locked = complete("lock", "calibration", "isotonic")
     assert locked.status == 0
     assert "base of every further sweep: calibration isotonic (version 1)" in locked.out
-    assert "scalable run --sweep trees  runs the next factor on this base" in locked.out
+    assert "scalable run trees  runs the next factor on this base" in locked.out
     assert complete("lock", "--list", "--format", "json").json["current"]["base_env"] == {"calibration": "isotonic"}
     undone = complete("lock", "--undo", "--reason", "prices were wrong")
     assert undone.out.startswith("undo of version 1: prices were wrong: calibration is as it was before any lock")

@@ -1,4 +1,4 @@
-"""``scalable deploy``: what it writes where, what it says, and what it refuses."""
+"""``scalable admin deploy``: what it writes where, what it says, and what it refuses."""
 
 from __future__ import annotations
 

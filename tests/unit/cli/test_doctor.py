@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from scalable.cluster.network import interfaces
-from scalable.doctor import nodes, software
+from scalable.doctor import machine, nodes
 from scalable.doctor.code import project
 from scalable.findings import Severity
-from scalable.worker.project import LARGEST_FILE, MOST_FILES
+from scalable.wording import install_hint
+from scalable.worker.project import LARGEST_FILE
 from scalable.worker.runner.environment import THREAD_VARIABLES
 from tests.helpers.cli.commands import Call, call
 from tests.helpers.cli.doctor import GOOD, looked_at
@@ -93,17 +94,17 @@ def test_what_the_provider_says_of_the_target_is_told(call: Call) -> None:
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(software.NEEDED, "local", ("surely_not_installed",))
+    monkeypatch.setitem(machine.NEEDED, "local", ("surely_not_installed",))
     written(GOOD)
     check = the(found(call, status=1), "provider")
     assert check["text"] == "local needs surely_not_installed, which is not installed"
-    assert check["remedy"] == "pip install 'scalable[local]'"
+    assert check["remedy"] == install_hint("local")
 
 
 def test_a_package_that_is_too_old_or_missing_is_told() -> None:
-    assert software.unmet("distributed>=9999").startswith("distributed>=9999 is needed, not ")
-    assert software.unmet("surely-not-installed>=1") == "surely-not-installed is not installed"
-    assert software.unmet("surely-not-installed>=1; extra == 'slurm'") == ""
+    assert machine.unmet("distributed>=9999").startswith("distributed>=9999 is needed, not ")
+    assert machine.unmet("surely-not-installed>=1") == "surely-not-installed is not installed"
+    assert machine.unmet("surely-not-installed>=1; extra == 'slurm'") == ""
 
 
 def test_a_runs_folder_that_cannot_be_written_is_told(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,6 +193,17 @@ def test_functions_are_found_without_importing_anything(call: Call) -> None:
     assert the(found(call), "functions")["text"].startswith("2 tasks can be found in ")
 
 
+def test_axes_are_arguments_and_outputs_are_where_a_function_takes_them(call: Call) -> None:
+    package("def load(year, chart): ...\n\ndef fit(month): ...\n")
+    over = "over: {year: 2}, outputs: {chart: 'out/{year}.png', table: 'out/{year}.csv'}"
+    tasks = f"tasks: {{load: {{component: model, run: 'pack.steps:load', {over}}}}}\n"
+    written(GOOD + tasks)
+    assert the(found(call), "functions")["text"].startswith("1 task can be found in ")
+    written(GOOD + tasks.replace(":load", ":fit"))
+    [problem] = found(call, status=1)["functions"]
+    assert problem["text"] == "tasks.load.run: fit in pack/steps.py takes no argument 'year'"
+
+
 def test_a_function_a_module_or_an_argument_that_is_not_there_is_told(call: Call) -> None:
     package("def load(file): ...\n\ndef fitt(load): ...\n")
     written(GOOD + TASKS)
@@ -270,8 +282,8 @@ def test_a_sweep_that_cannot_be_run_is_not_called_ready(call: Call, monkeypatch:
     written(SWEEPS + BUILT_IN.replace("horizon", "horizn"))
     assert the(found(call, status=1), "undefined setting")["remedy"] == "write horizon"
     written(SWEEPS + BUILT_IN)
-    monkeypatch.setattr(software, "importable", lambda module: module != "xgboost")
-    assert the(found(call, status=1), "workload")["remedy"] == "pip install 'scalable[finetune]'"
+    monkeypatch.setattr(machine, "importable", lambda module: module != "xgboost")
+    assert the(found(call, status=1), "workload")["remedy"] == install_hint("finetune")
 
 
 def test_a_target_on_slurm_without_slurm_says_where_to_run(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,8 +350,9 @@ def test_files_that_are_left_out_of_an_upload_are_named(tmp_path: Path) -> None:
     assert check.message == "not uploaded, being over 1 MiB: prices.csv (3 MiB)"
 
 
-def test_a_home_folder_as_project_is_told(tmp_path: Path) -> None:
-    for number in range(MOST_FILES + 1):
+def test_a_home_folder_as_project_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scalable.doctor.code.MOST_FILES", 20)
+    for number in range(21):
         (tmp_path / f"{number}").touch()
     assert [check.severity for check in (*project(tmp_path, "shared"), *project(tmp_path, "upload"))] == [
         "warning",

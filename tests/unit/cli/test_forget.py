@@ -1,4 +1,4 @@
-"""``scalable forget``."""
+"""``scalable admin forget``."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def settings_left(folder: Path) -> list[str]:
 
 def test_the_peak_of_a_sweep_is_forgotten_with_its_settings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "scalable.yaml").write_text(MANIFEST)
-    assert main(["forget", "peak", "slow", "--format", "json"]) == 0
+    assert main(["admin", "forget", "peak", "slow", "--format", "json"]) == 0
     [gone] = json.loads(capsys.readouterr().out)["forgotten"]
     assert (gone["name"], gone["settings"], gone["peak"]) == ("calibration", "years=9", "3GiB")
     assert settings_left(folder) == [""]
 
 
 def test_without_a_manifest_a_factor_is_meant(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["forget", "peak", "calibration"]) == 0
+    assert main(["admin", "forget", "peak", "calibration"]) == 0
     assert capsys.readouterr().out.count("3GiB, out of memory on standard") == 2
     assert settings_left(folder) == []
-    assert main(["forget", "peak"]) == 0
+    assert main(["admin", "forget", "peak"]) == 0
     assert "no peak was measured" in capsys.readouterr().out

@@ -42,7 +42,7 @@ def test_results_of_a_manifest_elsewhere_are_shown_and_nothing_is_made_here(
     assert main(["results", "trial", "--manifest", str(folder / "scalable.yaml"), "--format", "json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (len(answer["rows"]), answer["complete"]) == (8, True)
-    assert main(["dlq", "list", "--manifest", os.path.relpath(folder / "scalable.yaml")]) == 0
+    assert main(["admin", "dlq", "list", "--manifest", os.path.relpath(folder / "scalable.yaml")]) == 0
     assert list(elsewhere.iterdir()) == []
 
 
@@ -59,7 +59,7 @@ def test_the_environment_names_a_store_from_here(
     elsewhere: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SCALABLE_STORE_URL", "sqlite:///other.db")
-    assert main(["dlq", "list", "--manifest", str(folder / "scalable.yaml")]) == 1
+    assert main(["admin", "dlq", "list", "--manifest", str(folder / "scalable.yaml")]) == 1
     assert str(elsewhere / "other.db") in capsys.readouterr().err.replace("\n", "")
 
 

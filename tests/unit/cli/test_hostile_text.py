@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from scalable.axes import Axis
 from scalable.cli.commands import debug, results, run
 from scalable.cli.output import console
 from scalable.store import Row
 from scalable.store.rows import RowStatus
-from scalable.sweeps.grid import Cell
+from scalable.sweeps.grid import Grid
 from scalable.sweeps.results import Outcome
 
 OBEYED = "\x1b]0;taken\x07\x1b[2J\x9b5n\rgone"
@@ -31,9 +32,9 @@ def test_a_terminal_obeys_nothing_in_the_error_of_a_job(capsys: pytest.CaptureFi
 
 def test_a_suggested_command_quotes_the_name_of_the_sweep(capsys: pytest.CaptureFixture[str]) -> None:
     name = "x; touch taken"
-    cells = [Cell("depth", "1", "A", fold, 1.0) for fold in (0, 1)]
+    grid = Grid(compare={"depth": ("1",)}, over=(Axis("asset", ("A",)), Axis("fold", (0, 1))), baseline=("1",))
     row = Row(run_key="0" * 32, sweep=name, run_status=RowStatus.FAILED, error="no")
-    found = Outcome(name, tuple((str(cell.fold) * 32, cell) for cell in cells), {row.run_key: row}, "1", 0, {})
+    found = Outcome(name, grid, tuple((str(cell.block[1]) * 32, cell) for cell in grid), {row.run_key: row}, "1", 0, {})
     results.show_shortfall(console(), found)
     shown = " ".join(capsys.readouterr().out.split())
-    assert f"scalable run --sweep '{name}' " in shown and f"scalable debug --sweep '{name}' " in shown
+    assert f"scalable run '{name}' " in shown and f"scalable debug --sweep '{name}' " in shown

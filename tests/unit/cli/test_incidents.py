@@ -199,6 +199,7 @@ def test_an_exported_incident_has_evidence_arguments_versions_and_code(call: Cal
         record("sweep-units", 9, sweep="calibration", unit_cells={JOB: "4-5", "another": "0-1"}),
         version="1.2.3",
         python="3.12.1",
+        libraries={"numpy": "2.1"},
     )
     IncidentFolder(folder.path).open(stuck())
     written = call("incidents", "export", "1")
@@ -207,7 +208,7 @@ def test_an_exported_incident_has_evidence_arguments_versions_and_code(call: Cal
     assert (content["run_id"], content["stored"]) == (folder.run_id, False)
     assert content["incident"]["evidence"]["stacks"] == EVIDENCE["stacks"]
     assert content["incident"]["evidence"]["log"] == ["about to clean", "password=***"]
-    assert content["versions"] == {"scalable": "1.2.3", "python": "3.12.1"}
+    assert content["versions"] == {"scalable": "1.2.3", "python": "3.12.1", "numpy": "2.1"}
     assert (content["code"], content["run"]["target"]) == ({"calibration": "c0de"}, "hpc")
     [job] = content["jobs"]
     assert (job["job"], job["sweep"], job["workload"], job["code"]) == (JOB, "calibration", "model:work", "c0de")
@@ -246,7 +247,8 @@ def test_an_exported_incident_holds_no_secret(call: Call, monkeypatch: pytest.Mo
 
 def test_an_incident_that_only_the_store_has_is_exported_as_far_as_it_goes(call: Call) -> None:
     Path("scalable.yaml").write_text(MANIFEST, encoding="utf-8")
-    summary = {**stuck().summary(), "folder": "pod-1:/state/runs/run-b"}
+    versions = {"scalable": "1.2.3", "python": "3.12.1", "numpy": "2.1"}
+    summary = {**stuck().summary(), "folder": "pod-1:/state/runs/run-b", "versions": versions}
     with open_store("sqlite:///.scalable/results.db") as store:
         row = IncidentRow(id="run-b/1", kind="stuck", started=START, run=JOB, worker="w2", summary=summary)
         assert store.put_incident(row).safe
@@ -254,7 +256,7 @@ def test_an_incident_that_only_the_store_has_is_exported_as_far_as_it_goes(call:
     assert (content["run_id"], content["folder"], content["stored"]) == ("run-b", "pod-1:/state/runs/run-b", True)
     assert content["incident"]["evidence"]["stacks"] == EVIDENCE["stacks"]
     assert content["jobs"] == [{"job": JOB, "arguments": None}]
-    assert content["versions"] == {"scalable": None, "python": None}
+    assert content["versions"] == versions
     assert call("incidents", "export", "2").status == 2 and not Path("incident-2.json").exists()
 
 

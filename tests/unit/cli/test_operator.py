@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from scalable import __version__
+from scalable.axes import Value
 from scalable.cli.commands.debug import saved
 from scalable.doctor.worker import checks
 from scalable.errors import ScalableError
@@ -31,9 +32,10 @@ def key(name: object) -> str:
 
 
 def a_row(name: object = "row") -> Row:
-    cell = {"factor": "calibration", "variant": "isotonic", "asset": "AAVEUSDC", "cost_bps": 10}
     fold = name if isinstance(name, int) else 0
-    return Row(run_key=key(name), sweep="calibration", fold=fold, metrics={"sharpe": 1.25}, **cell)  # type: ignore[arg-type]
+    axes: dict[str, Value] = {"calibration": "isotonic", "asset": "AAVEUSDC", "fold": fold, "cost_bps": 10.0}
+    compared = ("calibration",)
+    return Row(run_key=key(name), sweep="calibration", axes=axes, compared=compared, metrics={"sharpe": 1.25})
 
 
 @pytest.mark.parametrize("command", ACTS)
@@ -160,6 +162,7 @@ def finished() -> set[str]:
         ("first#2", ["task"]),
         (key(1), [1]),
         (key(1)[:12], [1]),
+        ("isotonic AAVEUSDC fold 1 cost_bps 10", [1]),
         ("isotonic AAVEUSDC fold 1 at 10 bps", [1]),
         ("calibration isotonic AAVEUSDC fold 1 at 10 bps", [1]),
         ("AAVEUSDC calibration isotonic fold 2 at 10 bps", [2]),
@@ -190,7 +193,7 @@ def test_marking_is_shown_first_and_never_done_unasked(stored: Call) -> None:
     assert len(shown["rows"]) == 3 and shown["dry_run"]
     refused = stored("mark-failed", "calibration", "--reason", "wrong")
     assert refused.status == 2 and "--yes" in refused.err
-    assert "calibration isotonic AAVEUSDC fold 2 at 10 bps" in refused.out, "it says what it would have marked"
+    assert "calibration isotonic AAVEUSDC fold 2 cost_bps 10" in refused.out, "it says what it would have marked"
     assert len(finished()) == 5
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scalable.observe import RunFolder, State
+from scalable.observe import RunFolder, RunState
 from tests.helpers.cli.commands import Call, call
 from tests.helpers.cli.runs import NAMES, RUNS, a_story
 from tests.helpers.observe.builders import (
@@ -230,7 +230,7 @@ def test_status_says_when_nothing_runs(call: Call) -> None:
     empty = call("status")
     assert empty.status == 0
     assert empty.out == "nothing is running; no run is recorded in .scalable/runs\n"
-    assert call("status", "--format", "json").json == {"running": [], "last": None, "run": None}
+    assert call("status", "--format", "json").json == {"running": [], "last": None, "run": None, "drivers": []}
     last = a_run(RUNS)
     assert call("status").out.startswith(f"nothing is running; the last run was {last.run_id}: ok")
     assert call("status", "--format", "json").json["last"] == last.run_id
@@ -242,7 +242,7 @@ def test_status_says_who_paused_and_that_there_was_trouble(call: Call) -> None:
     about = record("incident", 5, id=1, incident="stuck", run="uni", text="in jobs.py:20")
     folder = a_live_run(RUNS, pause, about, record("retry", 6, run="uni", cause="stuck"))
     out = " ".join(call("status").out.split())
-    assert "! paused by ann@n1; scalable resume goes on" in out
+    assert "! paused by ann@n1; scalable ops resume goes on" in out
     assert "trouble 1 incident, 1 retry; scalable incidents shows them" in out
     write(folder, [resume])
     found = call("status", "--format", "json").json["run"]
@@ -280,7 +280,7 @@ def ended_lately() -> list[Record]:
 def test_a_run_of_another_machine_that_gives_no_sign_is_lost_and_costs_nothing_since(call: Call) -> None:
     folder = a_far_run(3600)
     status = call("status", "--run-id", folder.run_id, "--format", "json").json
-    assert (status["running"], status["run"]["state"]) == ([], State.LOST.value)
+    assert (status["running"], status["run"]["state"]) == ([], RunState.LOST.value)
     report = call("report", "--run-id", folder.run_id, "--format", "json").json
     assert report["run"]["duration_s"] == pytest.approx(3600, abs=60)
     assert report["cost"]["amount"] == pytest.approx(1.0, rel=0.02)

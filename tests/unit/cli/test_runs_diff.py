@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from scalable.observe import RunFolder
+from scalable.observe.journal import read
 from scalable.observe.liveness import state_in
-from scalable.observe.reading import read
 from scalable.observe.report import report_of
 from scalable.observe.view import RunView
 from tests.helpers.cli.commands import Answer, Call, call

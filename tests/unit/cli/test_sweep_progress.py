@@ -69,26 +69,26 @@ def test_a_step_that_the_note_says_is_not_said_again() -> None:
 
 
 def test_a_reason_that_many_rows_failed_for_is_told_once_with_how_to_look_closer(call: Call, tmp_path: Path) -> None:
-    a_folder(tmp_path, failing=lambda cell: cell.variant == "sigmoid")
+    a_folder(tmp_path, failing=lambda cell: cell.variant == ("sigmoid",))
     shown = call("results", "calibration").out
     assert shown.count("killed: out of memory") == 1
-    assert "sigmoid AAVEUSDC fold 0 at 10 bps and 49 other rows: killed" in shown
-    assert "scalable debug --sweep calibration --asset AAVEUSDC --variant sigmoid --fold 0" in shown
-    assert "scalable run --sweep calibration  computes again what failed" in shown
+    assert "sigmoid AAVEUSDC fold 0 cost_bps 10 and 49 other rows: killed" in shown
+    assert "scalable debug --sweep calibration --where calibration=sigmoid --where asset=AAVEUSDC" in shown
+    assert "scalable run calibration  computes again what failed" in shown
 
 
 def test_a_metric_that_no_row_has_is_named(call: Call, tmp_path: Path) -> None:
     a_folder(tmp_path)
     path = tmp_path / "scalable.yaml"
     path.write_text(path.read_text().replace("folds: 5,", "folds: 5, metrics: {sharp: higher},"))
-    assert "no row has the metric 'sharp' of sweeps.calibration.metrics; rows have" in call("decide", "calibration").out
+    assert "no row has the metric 'sharp' that decides; rows have" in call("decide", "calibration").out
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("debug", "--sweep", "calibraton"), "sweep 'calibraton' is not defined; known: calibration, forest, trees;"),
-        (("debug", "--sweep", "forest", "--asset", "Y"), "asset 'Y' is not defined; known: X (of sweep forest)"),
+        (("debug", "--sweep", "forest", "--asset", "Y"), "asset 'Y' is not defined; known: X"),
         (("debug", "--sweep", "forest", "--variant", "7"), "variant '7' is not defined; known: 200, 50"),
         (("cache", "ls", "--artefacts", "toy.py"), "artefacts: toy.py is a file; name a folder"),
     ],
@@ -136,7 +136,7 @@ def test_a_cell_that_gives_no_row_does_not_finish_under_the_debugger(call: Call,
     sweep = "{factor: trees, variants: [1, 2], assets: [A], folds: 1, run: 'rowless:score'}"
     (tmp_path / "scalable.yaml").write_text(f"version: 1\nproject: {{name: x}}\nsweeps: {{s: {sweep}}}\n")
     (tmp_path / "rowless.py").write_text("def score(*, trees):\n    return 42 if trees == 1 else {'n': 1, 'f': {2}}\n")
-    for variant, said in (("1", "score must return a mapping of metrics"), ("2", "metrics.f is a set")):
+    for variant, said in (("1", "score must return a mapping of metrics"), ("2", "'f' as a set")):
         answer = call("debug", "--sweep", "s", "--variant", variant, "--fresh")
         assert answer.status == 1 and said in answer.err and "finished" not in answer.err
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from scalable.manifest.work import Sweep
 from scalable.store import open_store
 from tests.helpers.cli.commands import Answer, Call, call
 
@@ -109,12 +108,6 @@ def test_results_of_a_good_sweep_are_shown_beside_one_that_cannot_run(call: Call
     open_store("sqlite:///.scalable/results.db").close()
     assert "0 of 2 rows" in call("results", "good").out
     assert call("validate").status == 1
-
-
-def test_all_keys_of_a_sweep_that_win_over_settings_are_keys_of_sweeps() -> None:
-    from scalable.manifest.checks import OWN_KEYS
-
-    assert set(OWN_KEYS.values()) <= set(Sweep.model_fields)
 
 
 @pytest.mark.parametrize("command", ["validate", "plan"])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scalable.observe import RunFolder
-from scalable.observe.liveness import State, state_in
+from scalable.observe.liveness import RunState, state_in
 from scalable.show.console import feed as feeds
 from scalable.show.console.runs import RunList
 from tests.helpers.console.stream import often
@@ -59,7 +59,7 @@ def test_a_run_that_ends_while_it_is_looked_at_is_not_taken_for_one_that_was_kil
 ) -> None:
     run = a_run(tmp_path, pid=2**22, end=False)
 
-    def late(*told: Any) -> State:
+    def late(*told: Any) -> RunState:
         if "ended" not in run.journal.read_text():
             write(run, [ended()])
         return state_in(*told)
@@ -94,7 +94,7 @@ def test_who_comes_just_before_a_run_is_given_up_is_served(tmp_path: Path, monke
     run = a_live_run(tmp_path)
 
     async def come_late() -> str:
-        feed, late = feeds.Feed(run), feeds.Watcher()
+        feed, late = feeds.Feed(run), feeds.PageWatcher()
         following = asyncio.create_task(feed.follow(lambda feed: late.close()))
         while not feed.sections:
             await asyncio.sleep(0.01)

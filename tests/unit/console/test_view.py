@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scalable.observe.liveness import SILENT_S, Sign, State
+from scalable.observe.liveness import SILENT_S, LastSign, RunState
 from scalable.observe.report import current
 from scalable.observe.series import MOST_POINTS
 from scalable.observe.view import RunView
@@ -42,7 +42,7 @@ def viewed(*records: Record) -> RunView:
     return RunView.of(records)
 
 
-def shown(view: RunView, state: State = State.RUNNING, at: float = 100.0, **live: Any) -> dict[str, Any]:
+def shown(view: RunView, state: RunState = RunState.RUNNING, at: float = 100.0, **live: Any) -> dict[str, Any]:
     use_memory(view, live)
     return sections(view, state, START + at, live)
 
@@ -93,7 +93,7 @@ def test_only_what_changed_is_told_after_the_whole(tmp_path: Path) -> None:
 
 def test_what_a_run_that_is_gone_did_not_compute_is_missing() -> None:
     view = viewed(*a_sweep(), attempt("A fold 0"))
-    told = shown(view, State.GONE)
+    told = shown(view, RunState.GONE)
     assert letters(view, over=True) == "mmmmmmmm" and told["sweeps"][0]["status"] == "interrupted"
     assert told["workers"] == [] and told["run"]["state"] == "interrupted (the process is gone)"
 
@@ -143,15 +143,15 @@ def test_the_time_left_of_a_sweep_follows_from_the_rows_that_came_lately() -> No
 @pytest.mark.parametrize(
     ("sign", "live"),
     [
-        (Sign(at=None, silent_s=1.0, stopped=4711), {}),
-        (Sign(at=None, silent_s=SILENT_S + 1, stopped=None), {}),
-        (Sign(at=None, silent_s=1.0, stopped=None), {"paused": "no money is left"}),
+        (LastSign(at=None, silent_s=1.0, stopped=4711), {}),
+        (LastSign(at=None, silent_s=SILENT_S + 1, stopped=None), {}),
+        (LastSign(at=None, silent_s=1.0, stopped=None), {"paused": "no money is left"}),
     ],
     ids=["stopped", "silent", "paused"],
 )
-def test_no_time_left_is_told_of_a_run_that_does_not_go_on(sign: Sign, live: dict[str, Any]) -> None:
+def test_no_time_left_is_told_of_a_run_that_does_not_go_on(sign: LastSign, live: dict[str, Any]) -> None:
     view = viewed(*a_sweep(), rows("A fold 0", "0-1,4-5", at=90.0))
-    told = sections(view, State.RUNNING, START + 100.0, live, sign=sign)
+    told = sections(view, RunState.RUNNING, START + 100.0, live, sign=sign)
     assert (told["sweeps"][0]["left_s"], told["run"]["left_s"]) == (None, None)
     assert told["run"]["stopped"] == sign.stopped
 
@@ -201,7 +201,7 @@ def test_a_pause_is_what_the_session_says_else_what_the_journal_says() -> None:
     view = viewed(run_started(), paused)
     assert shown(view)["run"]["paused"] == "paused by me@here (console)"
     assert shown(view, paused="over budget")["run"]["paused"] == "over budget"
-    assert shown(view, State.OK)["run"]["paused"] == ""
+    assert shown(view, RunState.OK)["run"]["paused"] == ""
     view.take(record("operator", 30, ask="resume", target="", by="me", runs=[]))
     assert shown(view)["run"]["paused"] == ""
 
@@ -235,7 +235,7 @@ def test_alerts_that_hold_are_told_apart_from_those_that_passed() -> None:
     trouble = shown(view)["trouble"]
     assert [(one["labels"], one["since"]) for one in trouble["alerts"]] == [({"worker": "w2"}, START + 11)]
     assert len(trouble["alerts_past"]) == 4 and trouble["alerts_past"][0]["text"] == "w1 is too small"
-    assert shown(view, alerts=[])["trouble"]["alerts"] == [] == shown(view, State.OK)["trouble"]["alerts"]
+    assert shown(view, alerts=[])["trouble"]["alerts"] == [] == shown(view, RunState.OK)["trouble"]["alerts"]
 
 
 def test_incidents_are_those_that_have_a_file() -> None:
@@ -244,7 +244,7 @@ def test_incidents_are_those_that_have_a_file() -> None:
     view.take(record("retry", 30, run="first", tag="demeter", cause="stuck"))
     trouble = shown(view)["trouble"]
     assert [(one["id"], one["kind"], one["text"]) for one in trouble["incidents"]] == [(3, "stuck", "lock")]
-    assert trouble["incident_count"] == current(view, State.RUNNING, START + 40)["incidents"] == 1
+    assert trouble["incident_count"] == current(view, RunState.RUNNING, START + 40)["incidents"] == 1
     assert trouble["retries"]["count"] == 1 and trouble["retries"]["by_cause"] == {"stuck": 1}
     assert trouble["retries"]["latest"] == [{"t": START + 30, "run": "first", "tag": "demeter", "cause": "stuck"}]
 
@@ -275,16 +275,16 @@ def test_plan_and_cost_are_those_of_the_report() -> None:
     assert cost["planned"]["amount"] == 3.0 and cost["budget"]["amount"] == 5.0 and cost["budget_left"]["amount"] == 4.0
     assert plan["workers"]["demeter"] == {"planned": 2, "actual": 1} and plan["cost"]["actual"]["amount"] == 1.0
     view.take(ended())
-    assert shown(view, State.OK)["plan"]["cost"]["actual"]["amount"] == 0.0, "the bill: no machine was paid"
+    assert shown(view, RunState.OK)["plan"]["cost"]["actual"]["amount"] == 0.0, "the bill: no machine was paid"
 
 
 def test_a_record_that_comes_after_a_run_seemed_to_be_gone_counts_to_its_bill() -> None:
     tariff = record("tariff", 0.2, currency="USD", basis="nodes", assumed=[])
     machine = record("machine", 2, machine="node", pool="spot", price="3600", since=START + 2)
     view = viewed(run_started(), a_plan(workers_by_tag={"demeter": 1}), tariff, machine)
-    assert shown(view, State.GONE)["plan"]["cost"]["actual"]["amount"] == 0.0
+    assert shown(view, RunState.GONE)["plan"]["cost"]["actual"]["amount"] == 0.0
     view.take(ended())
-    assert shown(view, State.OK)["plan"]["cost"]["actual"]["amount"] == 98.0
+    assert shown(view, RunState.OK)["plan"]["cost"]["actual"]["amount"] == 98.0
 
 
 def test_an_update_takes_as_many_steps_in_a_large_run_as_in_a_small_one() -> None:

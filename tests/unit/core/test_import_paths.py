@@ -61,7 +61,7 @@ def test_type_checkers_see_the_names_that_are_imported_when_they_are_first_used(
         for name in node.names
         if name.asname and name.asname == name.name
     }
-    assert seen == {(f"{package}.{home}", name) for home, names in module.HOMES.items() for name in names}
+    assert seen == {(f"{package}.{home}".rstrip("."), name) for home, names in module.HOMES.items() for name in names}
     assert sorted(name for _, name in seen) == module.__all__ == sorted(module.__dir__())
 
 
@@ -69,8 +69,9 @@ def test_only_their_own_command_imports_faults_and_nothing_imports_the_contract_
     importers = {
         (path.relative_to(SOURCES / "scalable").as_posix(), room)
         for path in (SOURCES / "scalable").rglob("*.py")
-        for module in imported(path)
         for room in ("chaos", "testing")
+        if room in path.read_text("utf-8")  # to look closely at few
+        for module in imported(path)
         if f"{module}.".startswith(f"scalable.{room}.")
     }
     assert {(path, room) for path, room in importers if not path.startswith(f"{room}/")} == {

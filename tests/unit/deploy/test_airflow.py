@@ -114,9 +114,9 @@ def test_a_sweep_with_retries_of_its_own_is_started_again_by_them() -> None:
 @pytest.mark.usefixtures("airflow")
 def test_admission_comes_first_then_each_asset_and_the_last_looks_at_what_is_there_whatever_happened() -> None:
     _, tasks = loaded()
-    assets = {name: as_airflow_reads(task.env["ASSET"]) for name, task in tasks.items() if "ASSET" in task.env}
+    assets = {name: as_airflow_reads(task.env["PART"]) for name, task in tasks.items() if "PART" in task.env}
     assert assets == {
-        "asset_AAVEUSDC": "AAVEUSDC", "asset_UNI_USDC": "UNI/USDC", "asset_UNI_USDC_": "UNI USDC",
+        "asset_AAVEUSDC": "asset=AAVEUSDC", "asset_UNI_USDC": "asset=UNI/USDC", "asset_UNI_USDC_": "asset=UNI USDC",
     }  # fmt: skip
     first, last = tasks["admitted"], tasks["complete"]
     assert [one.task_id for one in first.after[0]] == list(assets)
@@ -135,8 +135,8 @@ def as_airflow_reads(text: str) -> str:
 def test_names_are_no_templates_and_no_files_of_templates() -> None:
     odd = ["{{ 1 + 1 }}", "{% if x %}", "{# no #}", "clean.sh", "100%"]
     _, tasks = loaded(sweeps={"calibration": {**SWEEPS["calibration"], "assets": odd}})
-    given = [task.env["ASSET"] for task in tasks.values() if "ASSET" in task.env]
-    assert [as_airflow_reads(one) for one in given] == odd
+    given = [task.env["PART"] for task in tasks.values() if "PART" in task.env]
+    assert [as_airflow_reads(one) for one in given] == [f"asset={name}" for name in odd]
     assert not [one for one in given if one.endswith(".sh")]
     assert {as_airflow_reads(task.env["SWEEP"]) for task in tasks.values()} == {"calibration"}
     assert {as_airflow_reads(task.env["SCALABLE_TARGET"]) for task in tasks.values()} == {"cluster"}

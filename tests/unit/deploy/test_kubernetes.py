@@ -1,4 +1,4 @@
-"""What ``scalable deploy kubernetes`` renders: valid objects that run the sweep, without secrets or open doors."""
+"""What ``admin deploy kubernetes`` renders: valid objects that run the sweep, without secrets or open doors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from scalable.cluster.base import DeploymentSpec, WorkerTemplate
+from scalable.cluster.kubernetes.objects import KubernetesSite, relay_pod, worker_pod
 from scalable.cluster.kubernetes.provider import metrics_port
+from scalable.deploy.bounds import bytes_of
 from scalable.errors import UsageError
 from scalable.manifest import load_text
 from scalable.manifest.targets import KubernetesTarget
@@ -327,10 +330,66 @@ def test_the_quota_is_what_pools_hold_at_their_largest_and_a_driver_and_relay_pe
     assert hard["pods"] == str(6 * 15 + 6)  # fifteen pods of 1 CPU fit on 15.6
 
 
+DISK = "ephemeral-storage"
+
+
+@pytest.mark.parametrize(
+    ("resources", "request_gib", "limit_gib"),
+    [
+        ("{}", 1, 20),
+        ("{limits: {ephemeral-storage: 4Gi}}", 4, 4),  # the API takes the limit for the request
+        ("{requests: {ephemeral-storage: 2147483648}, limits: {ephemeral-storage: 30Gi}}", 2, 30),
+        ("{requests: {ephemeral-storage: 3Gi}}", 3, None),
+    ],
+)
+def test_the_quota_of_disks_is_what_as_many_pods_ask_for(
+    resources: str, request_gib: int, limit_gib: int | None
+) -> None:
+    text = MANIFEST.replace("    namespace: lab\n", f"    namespace: lab\n    resources: {resources}\n")
+    found = render(text)
+    hard = only(found, "ResourceQuota")["spec"]["hard"]
+    manifest = load_text(text, env={"SCALABLE_STORE_URL": URL}, target="cluster").manifest
+    site = KubernetesSite.of(DeploymentSpec.from_manifest(manifest, target_name="cluster"), "r1")
+    worker = worker_pod(site, WorkerTemplate("standard"), "standard-0", [])
+    pods = {"worker": worker["spec"], "relay": relay_pod(site)["spec"], "driver": driver(found)}
+    asked, most = {}, {}
+    for name, spec in pods.items():
+        stated = spec["containers"][0]["resources"]
+        most[name] = stated["limits"].get(DISK)
+        asked[name] = stated["requests"].get(DISK, most[name])
+    assert (bytes_of(asked["worker"]), most["worker"] and bytes_of(most["worker"])) == (
+        request_gib * 2**30, limit_gib and limit_gib * 2**30,
+    )  # fmt: skip
+    drivers = 3
+    workers = int(hard["pods"]) - 2 * drivers
+    whole = workers * bytes_of(asked["worker"]) + drivers * (bytes_of(asked["relay"]) + bytes_of(asked["driver"]))
+    assert bytes_of(hard[f"requests.{DISK}"]) == whole
+    (limit,) = only(found, "LimitRange")["spec"]["limits"]
+    if limit_gib is None:
+        assert f"limits.{DISK}" not in hard, "it would refuse workers, which state none"
+        assert DISK not in limit["default"]
+    else:
+        filled = workers * bytes_of(most["worker"]) + drivers * (bytes_of(most["relay"]) + bytes_of(most["driver"]))
+        assert bytes_of(hard[f"limits.{DISK}"]) == filled
+        assert bytes_of(limit["max"][DISK]) == max(bytes_of(one) for one in most.values())
+        assert (
+            bytes_of(limit["defaultRequest"][DISK]) <= bytes_of(limit["default"][DISK]) <= bytes_of(limit["max"][DISK])
+        )
+
+
+@pytest.mark.parametrize(
+    ("amount", "count"),
+    [("20Gi", 20 * 2**30), ("1.5k", 1500), ("2E", 2 * 10**18), ("1Ei", 2**60), ("5e3", 5000), ("1500m", 2), ("7", 7)],
+)
+def test_amounts_are_read_as_kubernetes_reads_them(amount: str, count: int) -> None:
+    assert bytes_of(amount) == count
+
+
 def test_no_container_may_be_larger_than_the_largest_profile() -> None:
     (limit,) = only(render(), "LimitRange")["spec"]["limits"]
-    assert limit["max"] == {"cpu": "4", "memory": "24576Mi"}
-    assert limit["default"] == {"cpu": "2", "memory": "4096Mi"}  # of the smallest profile that comes with the package
+    assert limit["max"] == {"cpu": "4", "memory": "24576Mi", DISK: "20480Mi"}
+    # of the smallest profile that comes with the package
+    assert limit["default"] == {"cpu": "2", "memory": "4096Mi", DISK: "20480Mi"}
 
 
 def test_memory_is_not_counted_where_a_component_states_none() -> None:
@@ -531,7 +590,7 @@ def test_the_image_has_a_pinned_base_the_versions_of_here_and_a_user_without_rig
     assert re.search(r"^ARG BASE=python:3\.\d+\.\d+-slim$", text, re.MULTILINE)
     assert re.search(r"^USER 10001:10001$", text, re.MULTILINE)
     assert re.search(r"^dask==[\d.]+$", text, re.MULTILINE)
-    assert re.search(r'^ARG PACKAGES="scalable\[kubernetes,finetune,postgres\]==\S+ s3fs"$', text, re.MULTILINE)
+    assert re.search(r'^ARG PACKAGES="scalable-sweeps\[kubernetes,finetune,postgres\]==\S+ s3fs"$', text, re.MULTILINE)
     assert "COPY --chown=0:0 . /opt/project" in text
     user = text.index("USER ")
     assert "RUN" not in text[user:]

@@ -1,4 +1,4 @@
-"""What ``scalable deploy prometheus`` writes, as Prometheus' and Alertmanager's own programs judge it."""
+"""What ``scalable admin deploy prometheus`` writes, as Prometheus' and Alertmanager's own programs judge it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pytest
 import yaml
 
 from scalable.cli.main import main
-from scalable.deploy.prometheus import Watching, rendered
+from scalable.deploy.prometheus import Monitoring, rendered
 from scalable.observe.alerts import RULES
 from tests.helpers.deploy.prometheus import deployed
 
 
 def test_commands_hold_in_folders_with_blanks_in_their_names() -> None:
-    steps = rendered(Watching(Path("our runs/runs"), Path("to watch"))).next
+    steps = rendered(Monitoring(Path("our runs/runs"), Path("to watch"))).next
     words = [word for step in steps for word in split(step, comments=True)]
     assert "to watch/prometheus.yml" in words and "--storage.tsdb.path=our runs/prometheus" in words
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_every_rule_is_tested_before_its_time_after_it_and_when_it_is_over(rule: Any) -> None:
-    watching = Watching(Path("runs"), Path("watch"), [rule])
+    watching = Monitoring(Path("runs"), Path("watch"), [rule])
     tests = yaml.safe_load(rendered(watching).files["rules/scalable_test.yml"])["tests"]
     looks = [
         {float(look["eval_time"].rstrip("s")): bool(look["exp_alerts"]) for look in test["alert_rule_test"]}
@@ -75,7 +75,7 @@ def test_files_that_are_there_are_replaced_only_when_told_to(
 ) -> None:
     folder = deployed(tmp_path)
     (folder / "prometheus.yml").write_text("mine", encoding="utf-8")
-    assert main(["deploy", "prometheus", "--output", str(folder)]) == 2
+    assert main(["admin", "deploy", "prometheus", "--output", str(folder)]) == 2
     assert "--force replaces" in capsys.readouterr().err
     assert (folder / "prometheus.yml").read_text(encoding="utf-8") == "mine"
     deployed(tmp_path, "--force", "--alertmanager", "alerts.lab:9093")
@@ -85,7 +85,7 @@ def test_files_that_are_there_are_replaced_only_when_told_to(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--helm"], "--helm is about Kubernetes; write scalable deploy kubernetes --helm"),
+        (["--helm"], "--helm is about Kubernetes; write scalable admin deploy kubernetes --helm"),
         (["--sweep", "s"], "--sweep is about Kubernetes and Airflow"),
         (["--alertmanager", "http://alerts:9093"], "write HOST:PORT, e.g. 127.0.0.1:9093"),
         (["--alertmanager", "alerts"], "write HOST:PORT, e.g. 127.0.0.1:9093"),
@@ -98,6 +98,6 @@ def test_files_that_are_there_are_replaced_only_when_told_to(
 def test_wrong_words_are_refused_with_what_to_write(
     words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["deploy", "prometheus", *words, "--output", str(tmp_path / "watch")]) == 2
+    assert main(["admin", "deploy", "prometheus", *words, "--output", str(tmp_path / "watch")]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "watch").exists()

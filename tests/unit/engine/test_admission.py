@@ -13,7 +13,7 @@ from scalable.engine.events import (
     RemoveWorker,
     Resumed,
     StartJob,
-    Sweep,
+    SubmittedSweep,
     SweepAdmitted,
     SweepCancelled,
     SweepEnded,
@@ -201,7 +201,7 @@ def test_the_same_sweep_submitted_twice_is_reported_and_not_run_twice() -> None:
 def test_a_sweep_with_a_job_of_another_is_reported_and_ignored() -> None:
     world = a_world().with_sweep("a")
     stolen = world.engine.state.sweeps["a"].sweep.jobs
-    world.happens(SweepSubmitted(Sweep("b", SweepKind.NORMAL, stolen, 1)))
+    world.happens(SweepSubmitted(SubmittedSweep("b", SweepKind.NORMAL, stolen, 1)))
     assert world.alerts("duplicate-sweep")
     assert "b" not in world.admitted()
 
@@ -209,7 +209,7 @@ def test_a_sweep_with_a_job_of_another_is_reported_and_ignored() -> None:
 def test_a_sweep_that_has_a_job_twice_is_reported_and_ignored() -> None:
     world = a_world()
     job = Job("b/1", "b", "standard")
-    world.happens(SweepSubmitted(Sweep("b", SweepKind.NORMAL, (job, job), 1)))
+    world.happens(SweepSubmitted(SubmittedSweep("b", SweepKind.NORMAL, (job, job), 1)))
     (alert,) = world.alerts("duplicate-sweep")
     assert alert.message == "the sweep b is ignored: its job b/1 stands in it twice"
 

@@ -17,7 +17,7 @@ from scalable.engine.events import (
     OutsideWork,
     RemoveWorker,
     SpendChanged,
-    Sweep,
+    SubmittedSweep,
     SweepEnded,
     SweepKind,
     WorkerJoined,
@@ -103,12 +103,13 @@ def test_the_brake_stops_everything_when_the_committed_money_reaches_the_budget(
 
     assert world.all(KillJob) == [KillJob("a/2", 1, "w1", Loss.STOPPED)]
     assert world.state("a/3") is JobState.STOPPED
-    assert world.alerts("budget")[0].message == "the budget of EUR 1.00 is used up"
+    used_up = "the budget of EUR 1.00 is used up: EUR 0.78 spent, EUR 0.22 kept for ending what runs"
+    assert world.alerts("budget")[0].message == used_up
 
     world.loses("a/2", Loss.STOPPED)
     assert world.state("a/2") is JobState.STOPPED
     assert world.all(RemoveWorker) == [
-        RemoveWorker("w1", "standard", "the budget of EUR 1.00 is used up", forced=True),
+        RemoveWorker("w1", "standard", used_up, forced=True),
     ]
     assert world.all(SweepEnded) == [SweepEnded("a", False, {"finished": 1, "stopped": 2})]
 
@@ -138,7 +139,7 @@ def test_after_the_brake_a_new_sweep_is_stopped_not_run() -> None:
     world = braked()
     world.with_sweep("b", jobs=2)
     assert world.failure("b/1").state is JobState.STOPPED
-    assert world.failure("b/1").reason == "the budget of EUR 1.00 is used up"
+    assert world.failure("b/1").reason.startswith("the budget of EUR 1.00 is used up: EUR 0.90 spent")
     assert world.asked() == [1]
 
 
@@ -171,7 +172,7 @@ def test_what_is_paid_in_the_end_is_never_over_the_budget(budget: str) -> None:
     outcome = simulate(
         rules,
         {"compute": ModelPool(room, cpus=15.6)},
-        [Sweep("a", SweepKind.NORMAL, jobs, 20)],
+        [SubmittedSweep("a", SweepKind.NORMAL, jobs, 20)],
         caps={"standard": 4.0, "heavy": 4.0, "wfrb": 2.0},
         durations={"a": Fixed(1000)},  # longer than foreseen
         journal=watch,

@@ -25,7 +25,7 @@ from tests.helpers.engine.builders import World, a_world, gib
 
 TRANSIENT = [Loss.TRANSIENT, Loss.STUCK, Loss.TIMED_OUT, Loss.WORKER_LOST, Loss.NODE_LOST, Loss.KILLED, Loss.CRASHED]
 DETERMINISTIC = [Loss.RAISED, Loss.CANNOT_START, Loss.OPERATOR]
-FREE = [Loss.PREEMPTED, Loss.WALLTIME, Loss.STOPPED]
+FREE = [Loss.PREEMPTED, Loss.WALLTIME, Loss.STOPPED, Loss.WORKER_CRASHED]
 
 
 def a_running_job() -> World:
@@ -205,15 +205,20 @@ def test_preemption_and_walltime_cost_no_retry_and_no_delay(cause: Loss) -> None
     assert len(world.starts("s/1")) == 5, "the retry was still there"
 
 
-@pytest.mark.parametrize("cause", [Loss.PREEMPTED, Loss.WALLTIME])
-def test_a_job_that_never_fits_into_its_walltime_is_given_up(cause: Loss) -> None:
+@pytest.mark.parametrize(
+    ("cause", "remedy"),
+    [
+        (Loss.PREEMPTED, "give it a longer walltime"),
+        (Loss.WALLTIME, "give it a longer walltime"),
+        (Loss.WORKER_CRASHED, "run it alone"),
+    ],
+)
+def test_a_job_that_loses_its_workers_again_and_again_is_given_up(cause: Loss, remedy: str) -> None:
     world = a_running_job()
     for _ in range(MAX_HANDOVERS + 1):
         assert world.state("s/1") is JobState.RUNNING
         world.loses("s/1", cause)
-    assert world.failure("s/1").reason == (
-        f"{cause.value} {MAX_HANDOVERS} times without finishing; give it a longer walltime"
-    )
+    assert world.failure("s/1").reason == f"{cause.value} {MAX_HANDOVERS} times without finishing; {remedy}"
 
 
 def test_a_worker_taken_back_with_notice_costs_its_job_no_retry() -> None:

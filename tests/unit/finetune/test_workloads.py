@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scalable.catalogue import FACTORS, Variant
+from scalable.axes import Value
+from scalable.catalogue import FACTORS
 from scalable.finetune.settings import MODELS
 from scalable.manifest.load import load_text
 from scalable.sweeps.compiling import Compiled, compiled
@@ -17,7 +18,7 @@ YEARS = 2.0  # with fewer, bars of four hours give no trade
 VARIANTS = [(name, variant) for name, factor in FACTORS.items() for variant in factor.variants]
 
 
-def a_sweep(words: str, base: dict[str, Variant] | None = None) -> Compiled:
+def a_sweep(words: str, base: dict[str, Value] | None = None) -> Compiled:
     text = f"version: 1\nproject: {{name: proof}}\nsweeps:\n  mine: {{{words}}}\n"
     return compiled(load_text(text, "scalable.yaml", env={}).manifest, "mine", base or {})
 
@@ -33,11 +34,11 @@ def test_the_planner_counts_the_units_that_are_run(factor: str) -> None:
     made = a_sweep(f"factor: {factor}, assets: defi_top5, folds: 5")
     assert len(made.cells) == len(made.grid)
     assert len(made.units) == made.grid.searches
-    assert {place.group for place in made.units} == set(made.grid.assets)
+    assert {place.group for place in made.units} == set(made.grid.groups)
 
 
 @pytest.mark.parametrize(("factor", "variant"), VARIANTS)
-def test_every_variant_gives_a_row(factor: str, variant: Variant, kept: Path) -> None:
+def test_every_variant_gives_a_row(factor: str, variant: Value, kept: Path) -> None:
     made = a_sweep(
         f"factor: {factor}, variants: [{variant!r}], assets: [UNIUSDC], folds: 1, costs_bps: [10], trials: 1, "
         f"settings: {{years: {YEARS}}}"

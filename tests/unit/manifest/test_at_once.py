@@ -110,7 +110,11 @@ def test_a_quoted_variable_is_a_number_where_one_is_asked_for_and_a_text_where_t
     sweep, component = manifest.sweeps["s"], manifest.components["c"]
     assert sweep.run_minutes is not None
     assert (manifest.nodes["n"].cpu.cores, manifest.pools["p"].max) == (7, 7)
-    assert (sweep.folds, sweep.costs_bps, sweep.run_minutes.p50) == (7, [7.0], 7.0)
+    assert (sweep.over["fold"].values, sweep.average, sweep.run_minutes.p50) == (
+        tuple(range(7)),
+        {"cost_bps": (7.0,)},
+        7.0,
+    )
     assert manifest.profiles["standard"].limit.cpu.cores == 7
     assert (component.image, component.env) == ("007", {"ID": "007"})
 
@@ -232,4 +236,4 @@ def test_counts_over_a_million_are_refused() -> None:
 def test_a_count_of_a_million_is_accepted() -> None:
     manifest = load_text(HEAD + COUNTED.replace("COUNT", "1000000"), env={}).manifest
 
-    assert (manifest.pools["p"].max, manifest.sweeps["s"].folds) == (1_000_000, 1_000_000)
+    assert (manifest.pools["p"].max, len(manifest.sweeps["s"].over["fold"].values)) == (1_000_000, 1_000_000)

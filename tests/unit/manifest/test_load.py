@@ -210,10 +210,42 @@ def test_words_mean_what_yaml_1_2_says() -> None:
     env = found.components["c"].env
     assert env["a"] == "off" and env["b"] == "yes" and env["c"] == "NO" and env["d"] == "0o7"
     assert env["e"] == 1000.0 and env["g"] is True and env["h"] == ".nan" and env["i"] == "2026-01-01"
-    assert found.sweeps["btc"].variants == ["off", "on"]
-    assert found.sweeps["btc"].assets == ("NO", "off")
+    assert found.sweeps["btc"].compare == {"btc_features": ("off", "on")}
+    assert found.sweeps["btc"].over["asset"].values == ("NO", "off")
     assert found.policies.margins.spread is False
     assert found.policies.retry.delay == Duration(90)
+
+
+def test_the_words_of_slurm_are_keys_of_its_targets_and_components() -> None:
+    found = manifest(
+        "targets: {hpc: {provider: slurm, partition: long, qos: high, constraint: intel&ib, reservation: course,\n"
+        "  workers_per_job: 8, nodes_per_job: 2, exclusive: true, backlog: 3, sbatch: [--nice=5, --nodes=1, -n 1]}}\n"
+        "components: {c: {partition: gpu, qos: low, account: LAB, constraint: amd, reservation: other,\n"
+        '  walltime: "01:00:00", gpus: 2, gpu_type: a100}}\n'
+    )
+    target = found.targets["hpc"]
+    assert isinstance(target, SlurmTarget) and (target.queue, target.partition) == ("long", "long")
+    assert (target.workers_per_job, target.nodes_per_job, target.exclusive, target.backlog) == (8, 2, True, 3)
+    assert (target.qos, target.constraint, target.reservation) == ("high", "intel&ib", "course")
+    part = found.components["c"]
+    assert (part.partition, part.qos, part.account, part.constraint) == ("gpu", "low", "LAB", "amd")
+    assert (part.reservation, part.walltime, part.gpu_type) == ("other", "01:00:00", "a100")
+
+
+@pytest.mark.parametrize(
+    ("written", "key"),
+    [("nodes", "nodes_per_job"), ("ntasks", "workers_per_job"), ("cores", "cpus"), ("time", "walltime"),
+     ("job_extra_directives", "sbatch")],
+)  # fmt: skip
+def test_words_of_other_programs_are_answered_with_the_key_that_is_meant(written: str, key: str) -> None:
+    (warning,) = load(f"targets: {{hpc: {{provider: slurm, {written}: 2}}}}\n").report.warnings
+    assert (warning.code, warning.path) == ("unknown-option", f"targets.hpc.{written}")
+    assert key in warning.remedy
+
+
+def test_a_requeue_is_ignored_and_that_is_said() -> None:
+    (warning,) = load("targets: {hpc: {provider: slurm, sbatch: [--nice=5, --requeue]}}\n").report.warnings
+    assert (warning.code, warning.path) == ("ignored-option", "targets.hpc.sbatch[1]")
 
 
 def test_what_a_sweep_or_task_does_not_say_of_its_retries_is_as_for_all() -> None:

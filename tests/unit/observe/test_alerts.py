@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scalable.observe.alerts import KEEP_S, RECENT_S, RULES, Change, Watch, adjusted, scaled
+from scalable.observe.alerts import KEEP_S, RECENT_S, RULES, AlertChange, AlertWatch, adjusted, scaled
 from scalable.observe.metrics import METRICS, Sample
 
 BY_NAME = {rule.name: rule for rule in RULES}
@@ -26,12 +26,12 @@ def cpu(used: float) -> list[Sample]:
     ]
 
 
-def told(changes: list[Change]) -> list[tuple[str, str]]:
+def told(changes: list[AlertChange]) -> list[tuple[str, str]]:
     return [(change.rule.name, change.state) for change in changes]
 
 
 def test_a_rule_without_a_duration_fires_at_once_and_tells_who_how_much_and_what_to_do() -> None:
-    watch = Watch()
+    watch = AlertWatch()
     assert watch.evaluate(memory(80), 0) == []
     (change,) = watch.evaluate(memory(85), 5)
     assert (change.rule.name, change.state, change.since) == ("WorkerMemory", "firing", 5)
@@ -49,7 +49,7 @@ def test_a_rule_without_a_duration_fires_at_once_and_tells_who_how_much_and_what
 
 
 def test_a_rule_with_a_duration_fires_only_when_it_was_so_all_the_time() -> None:
-    watch = Watch()
+    watch = AlertWatch()
     assert watch.evaluate(cpu(1.9), 0) == []
     assert watch.evaluate(cpu(1.9), 599) == []
     assert watch.evaluate(cpu(0.1), 599.5) == []
@@ -59,7 +59,7 @@ def test_a_rule_with_a_duration_fires_only_when_it_was_so_all_the_time() -> None
 
 
 def test_an_alert_ends_once_its_condition_has_been_over_for_a_while() -> None:
-    watch = Watch()
+    watch = AlertWatch()
     watch.evaluate(memory(90), 0)
     assert watch.evaluate(memory(10), KEEP_S - 1) == []
     assert watch.evaluate(memory(90), KEEP_S) == [], "it swung back: the same alert goes on"
@@ -70,14 +70,14 @@ def test_an_alert_ends_once_its_condition_has_been_over_for_a_while() -> None:
 
 
 def test_an_alert_ends_when_its_worker_is_gone() -> None:
-    watch = Watch()
+    watch = AlertWatch()
     watch.evaluate(memory(90), 0)
     assert told(watch.evaluate([], KEEP_S)) == [("WorkerMemory", "resolved")]
 
 
 def test_a_part_of_nothing_is_no_alert() -> None:
-    assert Watch().evaluate(memory(90, 0), 0) == []
-    assert Watch().evaluate(memory(90)[:1], 0) == []
+    assert AlertWatch().evaluate(memory(90, 0), 0) == []
+    assert AlertWatch().evaluate(memory(90)[:1], 0) == []
 
 
 def test_stuck_needs_silence_and_no_rows() -> None:
@@ -87,19 +87,19 @@ def test_stuck_needs_silence_and_no_rows() -> None:
             Sample("finetune_rows_persisted_per_min", rows, WORKER),
         ]
 
-    assert Watch().evaluate(seen(301, 1), 0) == []
-    assert Watch().evaluate(seen(300, 0), 0) == []
-    (change,) = Watch().evaluate(seen(360, 0), 0)
+    assert AlertWatch().evaluate(seen(301, 1), 0) == []
+    assert AlertWatch().evaluate(seen(300, 0), 0) == []
+    (change,) = AlertWatch().evaluate(seen(360, 0), 0)
     assert (change.rule.name, change.rule.severity) == ("Stuck", "page")
     assert change.finding.message == "what runs on demeter-1 has given no sign of life for 6 min"
-    assert "scalable dump demeter-1" in change.finding.remedy
+    assert "scalable ops dump demeter-1" in change.finding.remedy
 
 
 def test_a_retry_is_told_and_forgotten_after_a_while() -> None:
     def counted(value: float) -> list[Sample]:
         return [Sample("scalable_retries_total", value, {"tag": "demeter", "cause": "killed"})]
 
-    watch = Watch()
+    watch = AlertWatch()
     assert watch.evaluate(counted(3), 0) == [], "those before anyone looked are not new"
     assert told(watch.evaluate(counted(4), 10)) == [("RetriesUsed", "firing")]
     assert watch.evaluate(counted(4), RECENT_S) == []
@@ -107,7 +107,7 @@ def test_a_retry_is_told_and_forgotten_after_a_while() -> None:
 
 
 def test_a_counter_that_appears_later_began_at_nothing() -> None:
-    watch = Watch()
+    watch = AlertWatch()
     watch.evaluate([], 0)
     appeared = [Sample("scalable_retries_total", 1, {"tag": "demeter", "cause": "killed"})]
     assert told(watch.evaluate(appeared, 5)) == [("RetriesUsed", "firing")]
@@ -119,7 +119,7 @@ def test_a_counter_that_appears_later_began_at_nothing() -> None:
 def test_money_is_told_when_near_the_budget_and_when_over_it(share: float, names: list[str]) -> None:
     spent = Sample("scalable_cost_month_total", 500 * share, {"currency": "EUR"})
     budget = Sample("scalable_budget_month", 500, {"currency": "EUR"})
-    assert [change.rule.name for change in Watch().evaluate([spent, budget], 0)] == names
+    assert [change.rule.name for change in AlertWatch().evaluate([spent, budget], 0)] == names
 
 
 def test_thresholds_of_ones_own_replace_the_known_ones_and_nothing_turns_a_rule_off() -> None:

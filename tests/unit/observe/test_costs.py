@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.observe import RunView
-from scalable.observe.bills import HOUR, Bill, Share, median, paid, split
-from scalable.observe.costs import MOST_PIECES, OTHERS
-from scalable.observe.liveness import State
+from scalable.observe import RunView, costs
+from scalable.observe.bills import HOUR, Bill, CostShare, median, paid, split
+from scalable.observe.costs import OTHERS
+from scalable.observe.liveness import RunState
 from scalable.observe.report import current, report_of
 from tests.helpers.observe.builders import (
     START,
@@ -209,13 +209,14 @@ def test_an_hour_costs_the_price_of_an_hour() -> None:
 
 
 def test_the_median_counts_rows_not_units() -> None:
-    assert median([Share("a", "", 9, 9, 0, 0), Share("b", "", 1, 100, 0, 0)]) == 1
+    assert median([CostShare("a", "", 9, 9, 0, 0), CostShare("b", "", 1, 100, 0, 0)]) == 1
 
 
-def test_beyond_a_bound_work_is_told_as_one() -> None:
-    many = (task(f"t{number}", 0, 0) for number in range(MOST_PIECES + 5))
+def test_beyond_a_bound_work_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "MOST_PIECES", 100)
+    many = (task(f"t{number}", 0, 0) for number in range(105))
     ledger = RunView.of([tariff(), machine(until=10), placed(), *many, task("last", 0, 10)]).costs
-    assert len(ledger.pieces) == MOST_PIECES + 1
+    assert len(ledger.pieces) == 101
     bill = ledger.bill(START + 10, over=True)
     assert bill is not None and [euros(s.total) for s in bill.shares if s.run == OTHERS] == [10]
 
@@ -234,7 +235,7 @@ def story() -> list[Record]:
 
 
 def test_a_report_has_the_bill_by_pool_and_by_row_beside_the_plan() -> None:
-    told = report_of(RunView.of([*story(), ended(3600)]), State.OK, START + 3600)
+    told = report_of(RunView.of([*story(), ended(3600)]), RunState.OK, START + 3600)
     cost = told["cost"]
     assert (cost["amount"], cost["currency"], cost["basis"]) == (3.6, "EUR", "nodes as observed")
     assert cost["rows"] | {"count": 4, "units": 1, "amount": 1.2, "median": 0.3, "mean": 0.3} == cost["rows"]
@@ -297,21 +298,21 @@ def test_a_metered_sum_without_machines_is_charged_to_nobody() -> None:
 
 def test_where_nodes_have_no_price_their_hours_are_reported() -> None:
     records = [tariff(currency=""), machine(until=7200, price="0"), placed()]
-    cost = report_of(RunView.of([run_started(), *records, ended(7200)]), State.OK, START)["cost"]
+    cost = report_of(RunView.of([run_started(), *records, ended(7200)]), RunState.OK, START)["cost"]
     assert cost["currency"] is None and cost["pools"]["compute"]["standing_hours"] == 2.0
 
 
 def test_without_a_tariff_a_report_has_the_sum_only() -> None:
     records = [run_started(), *unit("a"), record("cost", 9, spent={"amount": 1.2, "currency": "EUR"}), ended()]
-    assert report_of(RunView.of(records), State.OK, START)["cost"] == {"amount": 1.2, "currency": "EUR"}
+    assert report_of(RunView.of(records), RunState.OK, START)["cost"] == {"amount": 1.2, "currency": "EUR"}
 
 
 def test_the_status_says_what_is_left_of_the_budget() -> None:
-    told = current(RunView.of(story()), State.RUNNING, START + 1300)
+    told = current(RunView.of(story()), RunState.RUNNING, START + 1300)
     assert told["cost"] == {"amount": 1.2, "currency": "EUR"}
     assert told["budget_left"] == {"amount": 3.8, "currency": "EUR"}
     spent = record("cost", 1300, spent={"amount": 6, "currency": "EUR"})
-    assert current(RunView.of([*story(), spent]), State.RUNNING, START)["budget_left"]["amount"] == 0
+    assert current(RunView.of([*story(), spent]), RunState.RUNNING, START)["budget_left"]["amount"] == 0
 
 
 @pytest.mark.parametrize("price", [None, 7, "seven", "-1", "nan", "1e999999"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scalable.observe.liveness import Follower, State
+from scalable.observe.liveness import Follower, RunState
 from tests.helpers.observe.builders import a_run, ended, record, task, write
 
 
@@ -15,7 +15,7 @@ def test_each_look_takes_in_what_was_written_since_the_last(tmp_path: Path) -> N
     assert follower.look() and follower.view.records == 2
     write(folder, [task("a-2"), ended()])
     assert follower.look() and follower.view.work["demeter"].finished == 2
-    assert follower.state is State.OK
+    assert follower.state is RunState.OK
 
 
 def test_a_long_journal_is_taken_in_by_parts(tmp_path: Path) -> None:

@@ -98,6 +98,22 @@ def test_a_sweep_leaves_what_its_units_took_and_under_what_circumstances(tmp_pat
     assert not [name for name in history.peaks if name.startswith("run:")], "units are not tasks"
 
 
+def test_what_a_worker_takes_once_to_load_code_is_kept_apart_from_what_units_take(tmp_path: Path) -> None:
+    def a_sweep(name: str, *firsts: float) -> None:
+        loading = [unit(f"{name}{at}", 4.0 + load, worker=f"w{at}", load_s=load) for at, load in enumerate(firsts)]
+        again = unit("again", 5.0, worker="w0", load_s=1.0)  # another process: part of what its unit takes
+        rest = [unit(f"{name}-{number}", 4.0, worker="w0") for number in range(5)]
+        records = [each for records in (*loading, again, *rest) for each in records]
+        learn(tmp_path, a_summary(name, sized(), joined("w1"), sweep_started(), *records))
+
+    a_sweep("run-1", 2.0, 3.0)
+    (measured,) = understood(tmp_path).units["calibration"]
+    assert sorted(measured.seconds) == [*[4.0] * 7, 5.0]
+    assert measured.load_s == 2.5
+    a_sweep("run-2", 0.0, 0.0)  # an earlier sweep of the session has loaded the code
+    assert understood(tmp_path).units["calibration"][0].load_s == 2.5
+
+
 def test_only_first_attempts_that_computed_their_search_and_failed_in_nothing_say_how_long_one_takes(
     tmp_path: Path,
 ) -> None:
@@ -231,6 +247,16 @@ def test_the_level_of_the_latest_sweeps_is_remembered_and_a_small_one_is_part_of
     assert found.means == (4.0, 5.0, 4.0, 4.5, 4.0)
 
 
+def test_a_pilot_counts_with_what_a_job_of_the_whole_sweep_takes_until_a_sweep_has_run(tmp_path: Path) -> None:
+    ended = {"kind": "sweep-ended", "t": 90.0, "sweep": "calibration", "status": "finished", "job_s": 3.0}
+    learn(tmp_path, a_summary("run-1", sized(), sweep_started(pilot=True), *units(6, 4.0), ended))
+    (found,) = understood(tmp_path).units["calibration"]
+    assert found.pilot and [found.mean, found.usual] == pytest.approx([3.0, 3.0])
+    learn(tmp_path, a_summary("run-2", sized(), sweep_started(), *units(6, 4.0)))
+    (found,) = understood(tmp_path).units["calibration"]
+    assert (found.pilot, found.means, found.mean) == (False, (4.0,), 4.0)
+
+
 def test_what_takes_twice_or_half_as_long_is_other_work_and_what_was_before_is_forgotten(tmp_path: Path) -> None:
     for number, seconds in enumerate((4.0, 4.0, 8.1)):
         learn(tmp_path, a_summary(f"run-{number}", sized(), sweep_started(), *units(5, seconds)))
@@ -245,24 +271,6 @@ def test_other_circumstances_are_kept_apart(tmp_path: Path) -> None:
     learn(tmp_path, a_summary("run-4", sized(1), sweep_started(settings={"years": 1}), *units(5)))
     learn(tmp_path, a_summary("run-5", sized(1), sweep_started(run="m:f"), *units(5)))
     assert len(understood(tmp_path).units["calibration"]) == 5
-
-
-def test_start_up_is_what_passed_until_the_first_unit_without_idling(tmp_path: Path) -> None:
-    """Workers were there after 5 s, somebody asked for a sweep at 60 s, its first unit began at 61 s."""
-    told = a_summary("run-1", sized(), joined("w1", 5), sweep_started(at=60), *unit("a", 4.0, at=65))
-    learn(tmp_path, told)
-    assert understood(tmp_path).startups["slurm"] == pytest.approx((6.0,))
-
-
-def test_workers_that_come_after_the_sweep_was_asked_for_are_part_of_its_start_up(tmp_path: Path) -> None:
-    learn(tmp_path, a_summary("run-1", sized(), sweep_started(at=2), joined("w1", 50), *unit("a", 4.0, at=55)))
-    assert understood(tmp_path).startups["slurm"] == pytest.approx((51.0,))
-
-
-def test_without_a_sweep_or_without_its_units_no_start_up_is_learned(tmp_path: Path) -> None:
-    learn(tmp_path, a_summary("run-1", joined("w1"), task("a")))
-    learn(tmp_path, a_summary("run-2", joined("w1"), sweep_started()))
-    assert understood(tmp_path).startups == {}
 
 
 def test_later_runs_add_to_what_is_known(tmp_path: Path) -> None:

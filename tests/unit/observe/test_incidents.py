@@ -16,8 +16,17 @@ import pytest
 from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder
 from scalable.observe import incidents as module
-from scalable.observe.evidence import MOST_LINES, evidence_lines
-from scalable.observe.incidents import HIGH, NORMAL, Incident, IncidentFolder, advice, earlier, severity
+from scalable.observe.incidents import (
+    HIGH,
+    MOST_LINES,
+    NORMAL,
+    Incident,
+    IncidentFolder,
+    advice,
+    earlier,
+    evidence_lines,
+    severity,
+)
 from tests.helpers.observe.builders import GIB, START, attempt_ended, lost, record, summed
 from tests.helpers.observe.forbidden import forbid
 from tests.helpers.observe.reports import report

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scalable.observe import RunView, State
+from scalable.observe import RunState, RunView
 from scalable.observe.jobs import JobHistory, unfinished
 from scalable.observe.view import MOST_EVENTS
 from tests.helpers.observe.builders import GIB, START, Record, attempt, attempt_ended, record, task
@@ -49,7 +49,7 @@ def test_a_run_is_told_from_its_first_attempt_to_its_end() -> None:
         "finished",
     ]
     assert job.events[0].t == START + 1
-    assert (job.state, job.close(State.OK)) == ("finished", "finished")
+    assert (job.state, job.close(RunState.OK)) == ("finished", "finished")
 
 
 def test_other_runs_are_known_by_name_and_state_only() -> None:
@@ -60,20 +60,20 @@ def test_other_runs_are_known_by_name_and_state_only() -> None:
 
 def test_a_run_that_a_killed_session_left_says_where_it_was() -> None:
     job = history([attempt("uni", worker="w7")], "uni")
-    assert job.close(State.GONE) == "the session ended while it ran on w7: interrupted (the process is gone)"
-    assert (job.state_in(State.GONE), job.state_in(State.RUNNING)) == ("not finished", "running")
-    assert job.close(State.RUNNING) == "running on w7"
+    assert job.close(RunState.GONE) == "the session ended while it ran on w7: interrupted (the process is gone)"
+    assert (job.state_in(RunState.GONE), job.state_in(RunState.RUNNING)) == ("not finished", "running")
+    assert job.close(RunState.RUNNING) == "running on w7"
 
 
 def test_a_run_that_waited_for_another_try_says_so() -> None:
     job = history([attempt("uni"), attempt_ended("uni", "worker lost")], "uni")
-    assert job.close(State.INTERRUPTED) == "the session ended before it was started again: interrupted"
+    assert job.close(RunState.INTERRUPTED) == "the session ended before it was started again: interrupted"
 
 
 def test_a_failed_run_ends_with_its_reason() -> None:
     job = history([attempt("uni"), run_ended("uni", "failed", reason="ValueError: no data for 2031")], "uni")
     assert job.events[-1].text == "failed: ValueError: no data for 2031"
-    assert job.close(State.FAILED) == "failed: ValueError: no data for 2031"
+    assert job.close(RunState.FAILED) == "failed: ValueError: no data for 2031"
 
 
 def test_what_was_just_said_is_not_said_again_by_an_alert_or_an_outcome() -> None:
@@ -123,7 +123,7 @@ def test_a_plain_task_is_told_by_its_key() -> None:
     job = history([task("inc-1"), task("inc-2", ok=False)], "inc-2")
     assert [one.text for one in job.events] == ["failed on w1: ValueError: inc-2 is bad"]
     assert job.known and job.state == "failed"
-    assert "handed to Dask directly" in job.close(State.OK)
+    assert "handed to Dask directly" in job.close(RunState.OK)
 
 
 def test_a_name_that_is_nowhere_is_not_known() -> None:
@@ -145,7 +145,7 @@ def test_records_with_nonsense_in_them_do_no_harm() -> None:
     }
     kinds = ("attempt-started", "attempt-ended", "retry", "incident", "alert", "run-ended", "operator", "task")
     for kind in kinds:
-        history([record(kind, run="uni", target="uni", key="uni", **strange)], "uni").close(State.OK)
+        history([record(kind, run="uni", target="uni", key="uni", **strange)], "uni").close(RunState.OK)
         history([record(kind, run=["uni"])], "uni")
 
 

@@ -198,7 +198,7 @@ def test_secrets_do_not_reach_the_file(tmp_path: Path) -> None:
 values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary()),
     lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.one_of(st.text(), st.integers()), inner)),
-    max_leaves=20,
+    max_leaves=6,
 )
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from scalable import proc
-from scalable.observe import State, state_of
+from scalable.observe import RunState, state_of
 from scalable.observe.liveness import LOST_AFTER_S, SILENT_S, is_running, is_there, silence_s
 from tests.helpers.observe.builders import a_live_run, fall_silent, run_started, summed
 from tests.helpers.observe.liveness import now_started
 
 
 def test_a_run_whose_process_is_there_is_running() -> None:
-    assert state_of(summed(now_started())) is State.RUNNING
+    assert state_of(summed(now_started())) is RunState.RUNNING
 
 
 def test_a_later_process_of_the_same_number_is_another_one() -> None:
@@ -40,6 +40,6 @@ def test_the_clock_of_the_file_system_decides_how_long_a_run_is_silent(
 
 def test_a_clock_that_is_set_makes_no_process_another_one() -> None:
     own = proc.identity(os.getpid())
-    assert state_of(summed(run_started(at=-10 * 86400, process=own))) is State.RUNNING
+    assert state_of(summed(run_started(at=-10 * 86400, process=own))) is RunState.RUNNING
     for another in (f"an-earlier-boot {own.partition(' ')[2]}", f"{own}0"):
-        assert state_of(summed(now_started() | {"process": another})) is State.GONE
+        assert state_of(summed(now_started() | {"process": another})) is RunState.GONE

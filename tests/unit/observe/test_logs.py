@@ -34,7 +34,7 @@ def test_all_logs_together_take_no_more_than_is_allowed(tmp_path: Path, monkeypa
     read: list[int] = []
     real = logs.ending
 
-    def counted(path: Path, most_lines: int, most_bytes: int) -> logs.Ending:
+    def counted(path: Path, most_lines: int, most_bytes: int) -> logs.FileTail:
         end = real(path, most_lines, most_bytes)
         read.append(len(end.data))
         return end

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalable.observe import read
-from scalable.observe.reading import ending, parsed
+from scalable.observe.journal import ending, parsed
 
 GOOD = b'{"t": 1.5, "kind": "task"}'
 

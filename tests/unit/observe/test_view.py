@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.observe import RunView, State, report_of
+from scalable.observe import RunState, RunView, report_of
 from scalable.observe.history import session
 from scalable.observe.report import current
 from scalable.observe.series import Distribution
@@ -31,6 +31,7 @@ from tests.helpers.observe.builders import (
     run_started,
     started,
     summed,
+    sweep_started,
     task,
 )
 from tests.helpers.observe.reports import report
@@ -114,8 +115,8 @@ def test_the_timeline_says_how_many_workers_there_were() -> None:
 
 def test_a_run_whose_clock_was_set_back_took_no_negative_time() -> None:
     view = summed(run_started(), ended(-3600))
-    assert report_of(view, State.OK, START)["run"]["duration_s"] == 0
-    assert current(view, State.OK, START)["elapsed_s"] == 0
+    assert report_of(view, RunState.OK, START)["run"]["duration_s"] == 0
+    assert current(view, RunState.OK, START)["elapsed_s"] == 0
 
 
 def test_a_long_timeline_is_thinned_and_keeps_its_ends() -> None:
@@ -219,7 +220,7 @@ def test_the_busy_share_is_work_against_the_time_workers_offered() -> None:
 
 def test_the_busy_share_of_workers_that_are_still_there_counts_to_now() -> None:
     told = [joined("w1", 0), task("a", 0, 25)]
-    assert report(*told, state=State.RUNNING, now=START + 50)["tasks"]["demeter"]["busy_share"] == 0.5
+    assert report(*told, state=RunState.RUNNING, now=START + 50)["tasks"]["demeter"]["busy_share"] == 0.5
 
 
 def test_runs_of_the_engine_count_once_however_many_attempts_they_took() -> None:
@@ -239,6 +240,7 @@ def test_runs_of_the_engine_count_once_however_many_attempts_they_took() -> None
         "count": 1,
         "failed": 1,
         "stopped": 1,
+        "recalled": 0,
         "retries": 0,
         "seconds": None,
         "busy_share": None,
@@ -292,7 +294,7 @@ def test_a_hundred_thousand_records_are_folded_in_little_memory() -> None:
     view = RunView()
     for number in range(100_000):
         view.take(task(f"inc-{number}", number / 100, 1 + number % 7))
-    found = report_of(view, State.OK, START)["tasks"]["demeter"]
+    found = report_of(view, RunState.OK, START)["tasks"]["demeter"]
     assert found["count"] == 100_000
     assert found["seconds"]["p50"] == pytest.approx(4, rel=0.011)
     assert len(view.recent) <= 500
@@ -353,7 +355,7 @@ def test_a_finding_about_the_same_thing_keeps_its_latest_words_until_it_is_withd
     over = record("finding-over", 700, code="workers-queued", about="demeter", text="queued for 10 min")
     (found,) = report(*told, over)["findings"]
     assert found["over"]
-    assert current(summed(*told, over), State.RUNNING, START + 701)["findings"] == []
+    assert current(summed(*told, over), RunState.RUNNING, START + 701)["findings"] == []
     (found,) = report(*told, over, queued(900, "queued for 30 s"))["findings"]
     assert not found["over"], "it came back"
 
@@ -385,6 +387,7 @@ def test_what_was_planned_stands_beside_what_came() -> None:
             "planned": {"amount": 0.2, "currency": "EUR"},
             "actual": {"amount": 0.17, "currency": "EUR"},
         },
+        "hours": {"planned": None, "actual": None},
         "node_hours": {"planned": None, "actual": None},
         "tasks": {"demeter": {"planned": 3, "actual": 2}},
         "peaks": {"demeter": {"planned": 2 * GIB, "actual": 3 * GIB}},
@@ -443,7 +446,7 @@ anything = st.builds(
 @given(st.lists(anything, max_size=20))
 def test_records_that_make_no_sense_never_stop_a_report(records: list[Record]) -> None:
     view = RunView.of(records)
-    for state in State:
+    for state in RunState:
         report_of(view, state, START)
         current(view, state, START)
 
@@ -458,7 +461,7 @@ def test_the_status_says_who_is_here_who_is_awaited_and_why() -> None:
             "gauge", 8, workers={"demeter": {"live": 1, "busy": 1}}, tasks={"demeter": {"waiting": 7, "running": 1}}
         ),
     )
-    now = current(told, State.RUNNING, START + 10)
+    now = current(told, RunState.RUNNING, START + 10)
     assert now["workers"]["demeter"] == {
         "live": 1,
         "busy": 1,
@@ -473,19 +476,19 @@ def test_the_status_says_who_is_here_who_is_awaited_and_why() -> None:
 def test_the_time_left_follows_the_rate_of_the_last_minutes() -> None:
     ends = [task(f"t{n}", 2.0 * n, 2.0) for n in range(50)]
     waiting = record("gauge", 100, tasks={"demeter": {"waiting": 19, "running": 1}})
-    now = current(summed(run_started(), *ends, waiting), State.RUNNING, START + 102)
+    now = current(summed(run_started(), *ends, waiting), RunState.RUNNING, START + 102)
     assert now["rate_per_min"] == 30
     assert now["left_s"] == 40
 
 
 def test_work_for_any_worker_has_one_name_in_counts_and_gauges() -> None:
     gauge = record("gauge", 50, tasks={"": {"waiting": 2, "running": 1, "done": 1}})
-    now = current(summed(run_started(), task("a", tag=None), gauge), State.RUNNING, START + 60)
+    now = current(summed(run_started(), task("a", tag=None), gauge), RunState.RUNNING, START + 60)
     assert now["tasks"] == {"(untagged)": {"waiting": 2, "running": 1, "done": 1, "failed": 0}}
 
 
 def test_attempts_under_way_are_running_without_a_gauge() -> None:
-    now = current(summed(run_started(), joined("w1"), attempt("r1"), attempt("r2")), State.RUNNING, START + 20)
+    now = current(summed(run_started(), joined("w1"), attempt("r1"), attempt("r2")), RunState.RUNNING, START + 20)
     assert now["tasks"]["demeter"]["running"] == 2
     assert now["workers"]["demeter"]["busy"] == 1
 
@@ -498,23 +501,25 @@ def test_a_loss_of_a_run_without_a_readable_name_is_reported() -> None:
 
 def test_what_began_after_the_gauge_waits_no_longer() -> None:
     gauge = record("gauge", 6, tasks={"demeter": {"waiting": 6, "running": 0, "done": 0}})
-    now = current(summed(run_started(), joined("w1"), gauge, attempt("r1"), attempt("r2")), State.RUNNING, START + 20)
+    now = current(
+        summed(run_started(), joined("w1"), gauge, attempt("r1"), attempt("r2")), RunState.RUNNING, START + 20
+    )
     assert now["tasks"]["demeter"] == {"waiting": 4, "running": 2, "done": 0, "failed": 0}
 
 
 def test_work_whose_workers_are_gone_waits_again() -> None:
     gauge = record("gauge", 6, tasks={"demeter": {"waiting": 3, "running": 2, "done": 0}})
     there = summed(run_started(), joined("w1"), joined("w2"), removed("w1", 8), gauge)
-    assert current(there, State.RUNNING, START + 20)["tasks"]["demeter"]["running"] == 2
+    assert current(there, RunState.RUNNING, START + 20)["tasks"]["demeter"]["running"] == 2
     gone = summed(run_started(), joined("w1"), joined("w2"), removed("w1", 8), removed("w2", 9), gauge)
-    assert current(gone, State.RUNNING, START + 20)["tasks"]["demeter"] == {
+    assert current(gone, RunState.RUNNING, START + 20)["tasks"]["demeter"] == {
         "waiting": 5, "running": 0, "done": 0, "failed": 0
     }  # fmt: skip
 
 
 def test_nobody_is_busy_in_a_run_that_is_over() -> None:
     told = summed(run_started(), joined("a"), record("gauge", 5, tasks={"demeter": {"waiting": 3, "running": 1}}))
-    now = current(told, State.GONE, START + 10**6)
+    now = current(told, RunState.GONE, START + 10**6)
     assert now["workers"] == {}
     assert now["tasks"]["demeter"]["running"] == 0
     assert now["elapsed_s"] == 5
@@ -558,5 +563,20 @@ def test_a_job_whose_rows_fail_after_it_was_counted_as_done_is_counted_once() ->
     jobs = [record("run-ended", 3, run=name, state="finished") for name in ("A 1", "A 2")]
     began = [attempt(name, tag="standard") for name in ("A 1", "A 2")]
     rows = record("rows", 4, sweep="depth", run="A 1", tag="standard", count=2, failed=2, error="no")
-    tasks = current(summed(run_started(), *began, *jobs, gauge, rows), State.RUNNING, START + 10)["tasks"]
+    tasks = current(summed(run_started(), *began, *jobs, gauge, rows), RunState.RUNNING, START + 10)["tasks"]
     assert tasks["standard"] == {"waiting": 0, "running": 0, "done": 1, "failed": 1}
+
+
+def test_a_traced_job_keeps_the_start_that_its_sweep_had_then() -> None:
+    """A session may run a sweep several times, each for another asset."""
+    axes = {"variant": ["off"], "asset": ["UNI"], "fold": ["0", "1"], "cost_bps": ["5"]}
+    records = [
+        sweep_started(axes=axes, code="first"),
+        record("sweep-units", 9, sweep="calibration", unit_cells={"early": "1", "other": "0"}),
+        sweep_started(at=10, axes={**axes, "asset": ["LDO"]}, code="second"),
+        record("sweep-units", 11, sweep="calibration", unit_cells={"late": "0"}),
+    ]
+    view = RunView.of(records, traced=("early", "late", "unknown"))
+    assert {job: origin.begun["code"] for job, origin in view.origins.items()} == {"early": "first", "late": "second"}
+    assert view.origins["early"].rows == [{"variant": "off", "asset": "UNI", "fold": "1", "cost_bps": "5"}]
+    assert view.origins["late"].rows == [{"variant": "off", "asset": "LDO", "fold": "0", "cost_bps": "5"}]

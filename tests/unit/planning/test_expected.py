@@ -8,7 +8,7 @@ import pytest
 
 from scalable.errors import PlanningError
 from scalable.planning.front import Choice
-from scalable.planning.history import History, Measured
+from scalable.planning.history import History, MeasuredUnits
 from scalable.planning.plan import Plan, plan_sweep
 from scalable.planning.site import Machine
 from scalable.quantities import Cpu, Memory
@@ -18,13 +18,15 @@ MINE = "mine: {factor: mine, variants: [a, b], assets: [X, Y, Z], folds: 4, run:
 TWO_CORES = Machine(Cpu.of(2), Memory.of_gib(16))
 
 
-def units(*seconds: float, **circumstances: Any) -> Measured:
+def units(*seconds: float, **circumstances: Any) -> MeasuredUnits:
     """25 searches of the example on a worker of one core of this machine, unless something else is said."""
     usual = {"trials": 30, "provider": "local", "cpus": 1.0, "cores": 1.0, "rows": 9}
-    return Measured(seconds or (4.0,) * 25, **{**usual, **circumstances})
+    return MeasuredUnits(seconds or (4.0,) * 25, **{**usual, **circumstances})
 
 
-def plan(*known: Measured, sweep: str = "calibration", target: str = "local", changes: tuple[Change, ...] = ()) -> Plan:
+def plan(
+    *known: MeasuredUnits, sweep: str = "calibration", target: str = "local", changes: tuple[Change, ...] = ()
+) -> Plan:
     site = a_site(with_sweep(MINE), *changes, target=target, machine=TWO_CORES)
     return plan_sweep(site, sweep, Choice(policy="manual"), History(units={sweep: known}))
 
@@ -34,6 +36,10 @@ def test_a_plan_from_measured_units_takes_what_they_took_and_says_so() -> None:
     assert found.wall_s == pytest.approx(13 * 4.0)
     assert found.assumptions[0] == "4 s a job on 1 CPU (mean of 25 measured)"
     assert not codes(found) & {"cpus-few", "cpus-shared"}, "a worker has all the cores such a unit uses"
+
+
+def test_every_worker_loads_the_code_once() -> None:
+    assert plan(units(load_s=3.0)).wall_s == pytest.approx(3.0 + 13 * 4.0)
 
 
 def test_units_that_differ_take_as_long_together_as_they_did() -> None:
@@ -134,6 +140,9 @@ def test_a_plan_says_to_the_journal_what_is_compared_later() -> None:
         {"units": {"x": [3]}},
         {"units": [1]},
         {"startups": {"local": [0]}},
+        {"starts": {"local": [{"ask_s": -1}]}},
+        {"starts": {"local": [{"node_s": {"compute": "soon"}}]}},
+        {"starts": {"local": [3]}},
     ],
     ids=str,
 )

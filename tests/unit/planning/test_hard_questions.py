@@ -17,11 +17,11 @@ from scalable.planning.expected import Estimate
 from scalable.planning.front import Choice, find_front
 from scalable.planning.history import History
 from scalable.planning.loads import planned_sweeps, sweep_load
-from scalable.planning.margins import MarginRow, Status
+from scalable.planning.margins import MarginRow, MarginStatus
 from scalable.planning.options import OptionRow, compare
 from scalable.planning.plan import Plan, plan_sweep
 from scalable.planning.scenarios import Month, growth_table, margin_table, months
-from scalable.planning.simulation.outcome import Outcome
+from scalable.planning.simulation.outcome import SimulationOutcome
 from scalable.planning.site import Site
 from scalable.quantities import Memory, Money
 from tests.helpers.planning.builders import MACHINE, Change, a_site, codes, gib, with_sweep
@@ -150,8 +150,25 @@ def test_a_batch_queue_gets_no_advice_for_kubernetes() -> None:
 
 
 def test_a_run_longer_than_the_walltime_is_refused() -> None:
-    with pytest.raises(PlanningError, match=r"a job takes 45 min, a batch job of this target 30 min at most"):
+    told = r"a job of 2700 s does not fit a walltime of 1800 s; raise targets.hpc.walltime to at least 00:57:00 or"
+    with pytest.raises(PlanningError, match=told):
         plan_sweep(batch(), "long")
+
+
+def test_a_run_longer_than_the_walltime_is_planned_if_it_declares_checkpoints() -> None:
+    text = BATCH.replace("run_minutes: 45}", "run_minutes: 45, checkpoints: true, folds: 1}")
+    found = plan_sweep(Site(load_text(text, env={}).manifest, "hpc", MACHINE), "long")
+    assert found.wall_s > 2700
+    assert found.units == 20
+    assert found.worker_starts in range(31, 36), "20 runs of 45 min fill 30 allocations of 30 min, without their ends"
+    assert any("worker starts, each for a walltime of 00:30:00" in line for line in found.assumptions)
+
+
+def test_a_plan_counts_the_workers_that_are_started_one_after_the_other() -> None:
+    text = BATCH.replace('"00:30:00"', '"00:05:00"')
+    found = plan_sweep(Site(load_text(text, env={}).manifest, "hpc", MACHINE), "short")
+    assert found.worker_starts is not None
+    assert found.worker_starts == found.units, "a run of 3.5 min leaves no room for a second in 5 min"
 
 
 # Requests that take more nodes than the burst
@@ -162,12 +179,12 @@ FULL = ("standard: {request: {cpu: 2, memory: 2GiB}", "standard: {request: {cpu:
 def test_requests_that_take_more_nodes_than_the_burst_are_a_warning() -> None:
     row = margins(FULL)["ftf-normal"]
     assert (row.nodes, row.nodes_by_request, row.nodes_paid) == (3, 4, 4), "3 of 4 CPU fit on 15.6, 4 on 16"
-    assert row.status is Status.WARN
+    assert row.status is MarginStatus.WARN
     assert "by requests the scheduler takes 4 nodes where the burst needs 3: they are paid" in row.notes[0]
 
 
-@pytest.mark.parametrize(("most", "status"), [(3, Status.FAIL), (4, Status.WARN)])
-def test_a_pool_must_hold_what_the_requests_take(most: int, status: Status) -> None:
+@pytest.mark.parametrize(("most", "status"), [(3, MarginStatus.FAIL), (4, MarginStatus.WARN)])
+def test_a_pool_must_hold_what_the_requests_take(most: int, status: MarginStatus) -> None:
     row = margins(FULL, pool(f"min: 0, max: {most}"))["ftf-normal"]
     assert row.status is status
     assert any("needs 4 nodes, the pool has at most 3" in note for note in row.notes) == (most == 3)
@@ -296,7 +313,7 @@ ONE_SESSION = (
 IDLE = ("\npolicies:", "\npolicies:\n  scaling: {idle: 30m}")
 
 
-def session(*changes: Change) -> Outcome:
+def session(*changes: Change) -> SimulationOutcome:
     """The only session of the month, simulated."""
     site = a_site(*changes)
     return site.stage(planned_sweeps(site, "discovery", site.manifest.scenarios["discovery"], History())).simulate()
@@ -307,7 +324,7 @@ def test_idle_time_of_a_month_is_that_of_the_simulation(changes: tuple[Change, .
     found, outcome = first_month(ONE_SESSION, *changes), session(ONE_SESSION, *changes)
     hours = sum(outcome.node_hours().values()) - sum(outcome.node_hours(computing_only=True).values())
     assert outcome.peak_nodes == 2
-    assert hours == pytest.approx(2 * 600 / 3600), "nodes are paid once they are up; workers go with the last row"
+    assert hours == pytest.approx(2 * (180 + 600) / 3600), "a node's start is paid; workers go with the last row"
     assert amount(found.start_and_idle) == pytest.approx(0.1644 * hours)
     assert amount(found.bill) == pytest.approx(85 + 0.1644 * (2 * 1 + hours))
 
@@ -400,7 +417,7 @@ NO_SWEEP = "wfrb: no sweep uses the profile wfrb; name a sweep or add one"
 def test_an_impossible_scenario_fails_with_its_reason_and_keeps_the_other_rows() -> None:
     rows, as_written = margins(IMPOSSIBLE), margins()
     assert list(rows) == list(as_written)
-    assert (rows["wfrb"].status, rows["wfrb"].notes) == (Status.FAIL, (NO_SWEEP,))
+    assert (rows["wfrb"].status, rows["wfrb"].notes) == (MarginStatus.FAIL, (NO_SWEEP,))
     assert [name for name in rows if rows[name] != as_written[name]] == ["wfrb"]
 
 

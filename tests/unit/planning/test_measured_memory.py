@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from scalable.catalogue import is_heavy
+from scalable.catalogue import PLUGIN
 from scalable.engine.events import SweepKind
 from scalable.errors import PlanningError
 from scalable.manifest import load_file
 from scalable.manifest.models import PROFILES
 from scalable.planning.acceptance import Result, acceptance
 from scalable.planning.expected import estimate_peak
-from scalable.planning.history import History, Measured, MemoryUse
+from scalable.planning.history import History, MeasuredUnits, MemoryUse
 from scalable.planning.loads import pick_sweeps, sweep_load
 from scalable.planning.plan import Plan, plan_sweep
 from scalable.planning.site import Site
 from scalable.quantities import Memory
 from tests.helpers.paths import ROOT
-from tests.helpers.planning.builders import MACHINE, Change, a_site, example, gib
+from tests.helpers.planning.builders import MACHINE, Change, a_site, example, gib, with_sweep
 
 CALIBRATION = "calibration: {factor: calibration,"
 LOCKED = {"cusum_training_mode": "disabled"}
@@ -60,13 +60,13 @@ def used(peak: float | None, factor: str = "calibration", **facts: Any) -> Histo
     ids=str,
 )
 def test_values_that_make_training_sets_large_make_any_factor_heavy(values: dict[str, Any], heavy: bool) -> None:
-    assert is_heavy("calibration", values) is heavy
-    assert is_heavy("n_features", values)
+    assert PLUGIN.is_heavy({"calibration": ()}, values) is heavy
+    assert PLUGIN.is_heavy({"n_features": ()}, values)
 
 
 def test_a_factor_that_is_varied_is_not_heavy_for_what_is_locked_of_it() -> None:
-    assert not is_heavy("calibration", {"calibration": "full"})
-    assert not is_heavy("cleanlab", {"cleanlab": "prune"})
+    assert not PLUGIN.is_heavy({"calibration": ()}, {"calibration": "full"})
+    assert not PLUGIN.is_heavy({"cleanlab": ()}, {"cleanlab": "prune"})
 
 
 def test_a_heavy_variant_in_the_base_or_the_settings_routes_a_sweep_to_the_heavy_profile() -> None:
@@ -83,7 +83,7 @@ def test_what_is_locked_for_trading_says_nothing_about_a_workload_of_ones_own() 
 
 def test_what_was_measured_on_another_base_is_not_used() -> None:
     history = History(
-        units={"calibration": (Measured((6.0,) * 5, trials=30, base="cleanlab=prune"),)},
+        units={"calibration": (MeasuredUnits((6.0,) * 5, trials=30, base="cleanlab=prune"),)},
         memory={"calibration": (MemoryUse(gib(3), base="cleanlab=prune"),)},
     )
     there = plan(base={"cleanlab": "prune"}, history=history)
@@ -120,7 +120,7 @@ def test_a_peak_of_other_code_refuses_nothing() -> None:
 
 
 def test_a_refusal_names_what_forgets_the_measured_peak() -> None:
-    with pytest.raises(PlanningError, match="scalable forget peak calibration"):
+    with pytest.raises(PlanningError, match="scalable admin forget peak calibration"):
         plan(history=used(500))
 
 
@@ -218,6 +218,12 @@ def test_an_estimate_is_never_under_what_was_observed_until_something_was_measur
     larger = sweep_load(at(a_site((sized[0], sized[1].replace("20000", "900000")))), "n_features", History())
     assert larger.estimate.peak > gib(15)
     assert sweep_load(site, "n_features", used(3, "n_features")).estimate.peak == gib(3)
+
+
+def test_nothing_was_observed_of_a_workload_that_never_ran() -> None:
+    mine = with_sweep("mine: {factor: mine, variants: [a, b], assets: [X], folds: 2, run: m:f}")
+    source = sweep_load(at(a_site(mine)), "mine", History()).estimate.source
+    assert "observed" not in source and "nothing was measured" in source
 
 
 def sizes(count: int = 25, fixed: float = 0.42, each: float = 61.0) -> tuple[tuple[int, int, int], ...]:

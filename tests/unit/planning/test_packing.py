@@ -80,7 +80,7 @@ def test_small_cases_take_as_few_nodes_as_brute_force_finds(demand: Demand) -> N
     assert_sound(packing, demand, size(10, 10, 2))
 
 
-WORKERS = st.tuples(st.builds(size, st.integers(1, 16), st.integers(1, 64)), st.integers(0, 60))
+WORKERS = st.tuples(st.builds(size, st.integers(1, 16), st.integers(1, 64)), st.integers(0, 30))
 
 
 @settings(max_examples=15)  # the search takes its time where it does not find the optimum

@@ -41,7 +41,7 @@ def plan(pin: Pin, sweep: str = "calibration") -> Plan:
 def test_a_pinned_sweep_has_the_number_and_size_of_workers_of_before_and_says_why() -> None:
     found = plan(a_pin(3, standard=SMALL))
     assert (found.workers, found.resources.cpus, found.resources.memory) == (3, 2, "4GiB")
-    assert found.assumptions[0] == "pinned by rollback to run-1; scalable rollback --undo  lifts it"
+    assert found.assumptions[0] == "pinned by rollback to run-1; scalable ops rollback --undo  lifts it"
     assert found.pinned == found.to_dict()["pinned"] == "run-1"
 
 

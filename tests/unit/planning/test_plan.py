@@ -11,7 +11,7 @@ import pytest
 from scalable.errors import PlanningError
 from scalable.planning.campaign import plan_all
 from scalable.planning.front import OBJECTIVES, Choice, Point
-from scalable.planning.history import History, Measured
+from scalable.planning.history import History, MeasuredUnits, Start
 from scalable.planning.plan import Plan, plan_sweep
 from scalable.planning.site import Machine, Site
 from scalable.quantities import Cpu, Duration, Memory, Money, percent
@@ -48,52 +48,69 @@ def price(point: Point) -> float:
     return float(point.cost.amount)
 
 
-def test_calibration_takes_nine_workers_on_three_nodes() -> None:
-    """Five on two nodes would take 1050 s for EUR 0.15: nine take 630 s for EUR 0.17."""
+def test_calibration_takes_five_workers_on_two_nodes() -> None:
+    """They take 1050 s for EUR 0.17. Nine on three nodes would take 630 s for EUR 0.19: a node's start is paid, too."""
     found = plan()
     assert (found.rows, found.units, found.rows_per_unit) == (225, 25, 9)
-    assert (found.workers_by_tag, found.nodes_peak) == ({"standard": 9}, 3)
-    assert found.grid == "3 variants × 5 assets × 5 folds × 3 costs"
+    assert (found.workers_by_tag, found.nodes_peak) == ({"standard": 5}, 2)
+    assert found.grid == "3 variants × 5 assets × 5 folds × 3 cost_bps"
 
 
 def test_time_is_shown_with_and_without_shared_searches() -> None:
     found = plan()
-    assert found.wall_s == pytest.approx(3 * 210), "25 jobs on 9 workers"
-    assert found.wall_unshared_s == pytest.approx(225 / 9 * 210)
+    assert found.wall_s == pytest.approx(5 * 210), "25 jobs on 5 workers"
+    assert found.wall_unshared_s == pytest.approx(225 / 5 * 210)
 
 
-def test_cost_covers_the_idle_tail_and_is_shown_without_it_too() -> None:
+def test_cost_covers_the_start_and_the_idle_tail_of_nodes_and_is_shown_without_them_too() -> None:
     found = plan()
     assert found.cost is not None
     assert found.cost_computing is not None
-    seconds = 630 + 600
-    assert float(found.cost.amount) == pytest.approx(0.1644 * 3 * seconds / 3600)
-    assert float(found.cost_computing.amount) == pytest.approx(0.1644 * 3 * 630 / 3600)
-    assert found.node_hours == pytest.approx(3 * seconds / 3600)
+    seconds = 180 + 1050 + 600
+    assert float(found.cost.amount) == pytest.approx(0.1644 * 2 * seconds / 3600)
+    assert float(found.cost_computing.amount) == pytest.approx(0.1644 * 2 * 1050 / 3600)
+    assert found.node_hours == pytest.approx(2 * seconds / 3600)
     assert found.budget_left == Money.parse("115 EUR")
 
 
 def test_the_timeline_says_when_nodes_appear_work_and_go() -> None:
     found = plan()
     assert found.ready_s == 180
-    assert found.timeline == ((180, 3), (1410, 0))
-    assert {(span.requested, span.up, span.gone) for span in found.nodes} == {(0, 180, 1410)}
-    assert max(span.worked_until for span in found.nodes) == 810
-    assert found.utilisation == pytest.approx(25 * 210 * 4 / (3 * 1230 * 16))
+    assert found.timeline == ((180, 2), (1830, 0))
+    assert {(span.requested, span.paid_from, span.up, span.gone) for span in found.nodes} == {(0, 0, 180, 1830)}
+    assert max(span.worked_until for span in found.nodes) == 1230
+    assert found.utilisation == pytest.approx(25 * 210 * 4 / (2 * 1830 * 16)), "of all that is paid"
 
 
 def test_what_workers_were_seen_to_take_after_their_node_shifts_the_whole_timeline() -> None:
     learned = History(startups={"kubernetes": (200.0, 220.0, 400.0)})
     first, later = (plan_sweep(a_site(target="cluster"), "calibration", history=past) for past in (None, learned))
     assert (first.ready_s, later.ready_s) == (180, 220)
-    assert later.timeline == ((180, 3), (1410 + 40, 0))
-    assert later.node_hours - first.node_hours == pytest.approx(3 * 40 / 3600, abs=1e-6)
+    assert later.timeline == ((180, 2), (1830 + 40, 0))
+    assert later.node_hours - first.node_hours == pytest.approx(2 * 40 / 3600, abs=1e-6)
     assert later.wall_s == first.wall_s
 
 
 def test_sessions_that_found_their_nodes_there_do_not_shorten_the_wait_for_nodes() -> None:
     found = plan_sweep(a_site(target="cluster"), "calibration", history=History(startups={"kubernetes": (5.0,)}))
-    assert found.timeline[0] == (180, 3)
+    assert found.timeline[0] == (180, 2)
+    assert found.ready_s == 180
+
+
+def test_each_part_of_a_start_that_was_measured_stands_where_it_belongs() -> None:
+    """5 s until workers are asked for, 200 s for a node, 8 s for a worker on it, 4 s for the workers to go."""
+    learned = History(starts={"kubernetes": (Start(5.0, {"compute": 200.0}, 8.0, close_s=4.0),)})
+    first, later = (plan_sweep(a_site(target="cluster"), "calibration", history=past) for past in (None, learned))
+    assert later.ready_s == 5 + 200 + 8
+    assert later.timeline == ((205, 2), (205 + 8 + 1050 + 4 + 600, 0))
+    assert {span.paid_from for span in later.nodes} == {5 + 20}, (
+        "the 180 s of a machine's start are paid, a queue is not"
+    )
+    assert later.node_hours - first.node_hours == pytest.approx(2 * (8 + 4) / 3600, abs=1e-6)
+    assert later.wall_s == first.wall_s
+    said = " ".join(later.assumptions)
+    assert "start-up 13 s besides the wait for nodes (median of 1 measured)" in said
+    assert "a node is there after 3 min 20 s (measured) and is paid from its start" in said
 
 
 def test_a_heavy_factor_gets_the_heavy_profile_and_two_nodes_by_itself() -> None:
@@ -241,12 +258,12 @@ def test_measured_durations_replace_the_manifests() -> None:
 
 def test_too_few_measurements_do_not() -> None:
     found = plan(history=History(seconds={"calibration": (100.0,) * 4}))
-    assert found.wall_s == 630
+    assert found.wall_s == 1050
     assert "3.5 min a job (manifest; no history yet)" in found.assumptions
 
 
 def test_measurements_of_another_factor_do_not() -> None:
-    assert plan(history=History(seconds={"timeframe": (100.0,) * 9})).wall_s == 630
+    assert plan(history=History(seconds={"timeframe": (100.0,) * 9})).wall_s == 1050
 
 
 def test_measured_peaks_replace_the_observed_ones() -> None:
@@ -279,8 +296,8 @@ def test_a_plan_over_what_is_left_of_the_month_is_flagged() -> None:
 def test_request_packing_that_would_break_the_promise_is_a_warning_with_its_cure() -> None:
     (warning,) = plan().warnings
     assert (warning.code, warning.path) == ("packed-tighter", "sweeps.calibration")
-    assert "would put 9 workers on 2 nodes (36 CPU of burst on 32)" in warning.message
-    assert "the generated pods ask for 3.9 CPU each, so it takes 3" in warning.message
+    assert "would put 5 workers on 1 node (20 CPU of burst on 16)" in warning.message
+    assert "the generated pods ask for 3.9 CPU each, so it takes 2" in warning.message
     assert "spread: off" in warning.remedy
 
 
@@ -381,6 +398,26 @@ def test_together_sweeps_cost_what_their_workers_do_where_cpus_are_charged() -> 
     assert campaign.over_budget, "the same rule as for one sweep"
 
 
+def test_in_turn_every_sweep_has_a_session_of_its_own_on_nodes_that_are_still_there() -> None:
+    learned = History(starts={"kubernetes": (Start(5.0, {"compute": 180.0}, 8.0, close_s=4.0),)})
+    site = a_site(target="cluster")
+    two = {name: site.manifest.sweeps[name] for name in ("calibration", "timeframe")}
+    site = Site(site.manifest.model_copy(update={"sweeps": two}), "cluster", MACHINE)
+    campaign = plan_all(site, Choice(policy="manual"), learned)
+    first, second = campaign.plans
+    turns = campaign.in_turn
+    assert turns is not None
+    assert turns.ready_s == first.ready_s
+    assert turns.total_s == pytest.approx(first.total_s + 4 + 5 + 8 + second.wall_s), "no node has to come again"
+    assert turns.over_s == pytest.approx(turns.total_s + 4 + 600)
+    assert first.cost and second.cost and turns.cost
+    assert turns.cost < first.cost + second.cost
+    assert (
+        plan_all(Site(site.manifest.model_copy(update={"sweeps": {"timeframe": two["timeframe"]}}), "cluster")).in_turn
+        is None
+    )
+
+
 def test_one_sweep_at_a_time_takes_longer() -> None:
     one = plan_all(a_site(("concurrency: {normal: 2}", "concurrency: {normal: 1}")))
     assert one.wall_s > plan_all(a_site()).wall_s
@@ -416,7 +453,9 @@ def test_a_worker_that_computes_two_units_at_once_needs_half_the_rounds() -> Non
     twice = ("max_workers: 2, processes: true", "max_workers: 2, threads_per_worker: 2, processes: true")
     found = plan_sweep(a_site(twice, target="local"), "calibration", Choice(policy="manual"))
     assert found.wall_s == pytest.approx(7 * 2 * 210)
-    small = History(units={"calibration": (Measured((4.0,) * 25, trials=30, provider="local", cpus=4, cores=1.0),)})
+    small = History(
+        units={"calibration": (MeasuredUnits((4.0,) * 25, trials=30, provider="local", cpus=4, cores=1.0),)}
+    )
     quick = plan_sweep(a_site(twice, target="local"), "calibration", Choice(policy="manual"), small)
     assert quick.wall_s == pytest.approx(7 * 4.0), "a unit of one core finds one"
 
@@ -443,7 +482,7 @@ def test_where_cpus_are_charged_the_plan_says_what_they_cost() -> None:
 
 def test_a_plan_names_workers_and_their_size_for_providers() -> None:
     scale = plan().scale_plan
-    assert scale.workers_by_tag == {"standard": 9}
+    assert scale.workers_by_tag == {"standard": 5}
     assert (scale.resources_by_tag["standard"].cpus, scale.resources_by_tag["standard"].memory) == (4, "8GiB")
 
 
@@ -453,4 +492,4 @@ def test_a_plan_for_machines_has_the_shape_of_the_interface() -> None:
         *("sweep", "rows", "units", "workers_by_tag", "nodes_peak", "wall_s", "wall_unshared_s"),
         *("cost", "front", "assumptions", "warnings"),
     } <= set(record)
-    assert record["cost"] == {"amount": 0.1685, "currency": "EUR"}
+    assert record["cost"] == {"amount": 0.1671, "currency": "EUR"}

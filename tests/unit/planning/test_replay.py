@@ -14,7 +14,7 @@ from scalable.engine.events import (
     OutsideWork,
     Progressed,
     SpendChanged,
-    Sweep,
+    SubmittedSweep,
     SweepKind,
     SweepSubmitted,
 )
@@ -114,7 +114,7 @@ def test_the_simulation_follows_the_rules_and_not_the_record() -> None:
 def test_a_text_that_was_recorded_without_its_secret_is_no_other_decision() -> None:
     cluster = a_cluster().with_fault("password", FaultKind.TRANSIENT)
     job = Job("password", "odd names", "standard")
-    cluster.script.append((0.0, SweepSubmitted(Sweep("odd names", SweepKind.NORMAL, (job,), 1))))
+    cluster.script.append((0.0, SweepSubmitted(SubmittedSweep("odd names", SweepKind.NORMAL, (job,), 1))))
     records = recorded(cluster)
     [alert, *_] = event(records, "job-lost")[1]["out"]
     assert alert["finding"]["message"].startswith("password: ***")

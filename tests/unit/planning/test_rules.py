@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from scalable.engine import AdaptiveScaler, Rules
+from scalable.engine.rules import Walltime
+from scalable.errors import PlanningError
 from scalable.manifest import load_text
+from scalable.planning.components import plan_components
 from scalable.planning.front import Choice
+from scalable.planning.history import History
 from scalable.planning.placement import UNLIMITED
 from scalable.planning.plan import plan_sweep
 from scalable.planning.resources import ScalePlan
@@ -23,6 +27,7 @@ targets:
   queue: {provider: slurm, queue: batch}
   priced: {provider: slurm, queue: batch, cpu_price: 0.10 EUR/h}
   fargate: {provider: aws, region: eu-west-1, prices: {vcpu: 0.04 EUR/h, gb: 0.01 EUR/h}}
+  limited: {provider: slurm, queue: batch, walltime: "04:00:00", max_workers: 6}
   bounded: {provider: slurm, queue: batch, adaptive: {minimum: 3, maximum: 8}}
 components:
   model: {cpus: 2, memory: 4GiB, larger: big}
@@ -41,6 +46,35 @@ def bounds(rules: Rules) -> dict[str, tuple[int, int | None]]:
 
 def most(rules: Rules, tag: str) -> int:
     return rules.pools[rules.kinds[tag].pool].most(tag, {})
+
+
+def test_workers_of_a_target_with_a_walltime_end_and_are_no_more_than_it_allows_meanwhile() -> None:
+    rules = rules_for(parts("limited"), PLAN)
+    assert rules.kinds["model"].walltime == Walltime(4 * 3600.0, "targets.limited.walltime")
+    assert rules.most_at_once == 6
+    endless = rules_for(parts("local"), PLAN)
+    assert (endless.kinds["model"].walltime, endless.most_at_once) == (None, None)
+
+
+TASK = "tasks: {t: {component: model, run: 'm:f', run_minutes: 300%s}}"
+
+
+def test_a_task_that_fits_no_walltime_is_refused_in_the_plan_unless_it_goes_on_from_checkpoints() -> None:
+    told = (
+        "tasks.t: a job of 18000 s does not fit a walltime of 14400 s; raise targets.limited.walltime to at least 06:16"
+    )
+    with pytest.raises(PlanningError, match=told) as refused:
+        plan_components(parts("limited", TASK % ""), "limited")
+    assert refused.value.path == "tasks.t"
+    assert plan_components(parts("limited", TASK % ", checkpoints: true"), "limited").scale_plan.workers_by_tag
+    assert plan_components(parts("queue", TASK % ""), "queue").scale_plan.workers_by_tag
+
+
+def test_what_a_task_took_before_counts_if_it_does_not_say_how_long_it_takes() -> None:
+    site = parts("limited", "tasks: {t: {component: model, run: 'm:f'}}")
+    plan_components(site, "limited", history=History(seconds={"run:t": (9000.0, 12_000.0)}))
+    with pytest.raises(PlanningError, match="a job of 15000 s does not fit"):
+        plan_components(site, "limited", history=History(seconds={"run:t": (9000.0, 15_000.0)}))
 
 
 @pytest.mark.parametrize("target", ["local", "queue"])

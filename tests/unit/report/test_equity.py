@@ -30,7 +30,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Compiled, Outcome, 
     made = compiled(load_text(MANIFEST, "scalable.yaml", env={}).manifest, "mine", {})
     done = [row for place in made.units for row in Unit(made.workload.path, str(kept), place.cells)()]
     rows = {one.run_key: Row(run_key=one.run_key, sweep="mine", metrics=one.metrics) for one in done}
-    return made, Outcome("mine", made.expected, rows, "none"), kept
+    return made, Outcome("mine", made.grid, made.expected, rows, "none"), kept
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def test_a_curve_ends_at_the_total_return_of_its_rows(swept: tuple[Compiled, Out
     for variant in ("none", "sigmoid"):
         grown = 1.0
         for key, cell in outcome.expected:
-            if (cell.variant, cell.cost_bps) == (variant, 20):
+            if (cell.variant, cell.averaged) == ((variant,), (20,)):
                 grown *= 1 + outcome.rows[key].metrics["total_return"]
         line = found.assets["UNIUSDC"][same(variant)]
         assert line[-1][1] == pytest.approx(grown)
@@ -71,7 +71,7 @@ def test_nothing_is_computed_for_a_picture(swept: tuple[Compiled, Outcome, Path]
 
 def test_rows_that_the_kept_results_do_not_give_have_no_curve(swept: tuple[Compiled, Outcome, Path]) -> None:
     made, outcome, kept = swept
-    key = next(key for key, cell in outcome.expected if cell.cost_bps == 20)
+    key = next(key for key, cell in outcome.expected if cell.averaged == (20,))
     other = {**outcome.rows[key].metrics, "total_return": 0.5}
     changed = Row(run_key=key, sweep="mine", metrics=other)
     found = drawn(made, replace(outcome, rows={**outcome.rows, key: changed}), kept)
@@ -80,7 +80,7 @@ def test_rows_that_the_kept_results_do_not_give_have_no_curve(swept: tuple[Compi
 
 def test_an_asset_with_a_missing_row_is_not_drawn(swept: tuple[Compiled, Outcome, Path]) -> None:
     made, outcome, kept = swept
-    key = next(key for key, cell in outcome.expected if cell.cost_bps == 20)
+    key = next(key for key, cell in outcome.expected if cell.averaged == (20,))
     found = drawn(made, replace(outcome, rows={one: row for one, row in outcome.rows.items() if one != key}), kept)
     assert found.remarks == ("not drawn: UNIUSDC (a row is missing or failed)",)
 
@@ -89,4 +89,4 @@ def test_work_that_does_not_trade_has_no_curves(swept: tuple[Compiled, Outcome, 
     text = MANIFEST.replace("settings: {timeframe: 4h, years: 2}", "run: 'tests.helpers.sweeps.builders:plain'")
     made = compiled(load_text(text, "scalable.yaml", env={}).manifest, "mine", {})
     rows = {key: Row(run_key=key, sweep="mine", metrics={"score": 1.0}) for key, _ in made.expected}
-    assert curves_of(made, Outcome("mine", made.expected, rows, "none"), str(tmp_path)) is None
+    assert curves_of(made, Outcome("mine", made.grid, made.expected, rows, "none"), str(tmp_path)) is None

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from scalable.observe import RunFolder
+from scalable.observe.incidents import Incident, IncidentFolder
+from scalable.observe.liveness import RunState
 from scalable.observe.redact import KNOWN
+from scalable.observe.report import current
 from scalable.show.report.drawing import date_ticks
 from scalable.show.report.material import material_of
 from scalable.show.report.page import page
@@ -137,6 +140,16 @@ def test_dates_stand_below_a_picture_of_a_few_weeks_too() -> None:
     assert [words for _, words in date_ticks(first, first + 60 * day)] == ["2026-05", "2026-06"]
 
 
+def test_incidents_are_counted_as_every_other_view_counts_them(tmp_path: Path) -> None:
+    """Losses without a file of their own are listed below, but they are no incidents."""
+    told = record("incident", 20, id=1, incident="stuck", run="a", worker="w1", severity="high", outcome="", text="")
+    folder = a_run(tmp_path, told, lost("w2", 30), lost("w3", 40))
+    IncidentFolder(folder.path).open(Incident("stuck", run="a", worker="w1", started=START + 20))
+    material = material_of(folder, START + 100)
+    assert "incidents 1" in Read(page(material)).said("Summary")
+    assert current(material.view, RunState.OK, START + 100)["incidents"] == len(IncidentFolder(folder.path).all()) == 1
+
+
 def test_a_large_run_stays_a_page(tmp_path: Path) -> None:
     many = [
         one
@@ -156,6 +169,6 @@ def test_a_large_run_stays_a_page(tmp_path: Path) -> None:
     found = Read(text)
     assert "the latest 20" in found.said("Scaling")
     assert "1,500 failures, of which 500 are told" in found.said("Work")
-    assert "incidents 500 or more" in found.said("Summary")
+    assert "incidents 0" in found.said("Summary"), "losses without a record of their own are told below"
     assert "no record of their own, of those that are remembered" in found.said("Incidents")
     assert "Alerts: the latest 50 of 1,500" in found.said("Findings and alerts")

@@ -8,29 +8,33 @@ import pytest
 
 from scalable.worker.runner import evidence, stacks
 from scalable.worker.runner.evidence import ProcessLine
-from scalable.worker.runner.stacks import Frame, Origin, Thread
+from scalable.worker.runner.stacks import CodeOrigin, StackFrame, Thread
 
 
 def a_thread(*frames: tuple[str, str], pid: int = 1, active: bool = False) -> Thread:
-    made = tuple(Frame.of(name, file, 7) for name, file in frames)
+    made = tuple(StackFrame.of(name, file, 7) for name, file in frames)
     return Thread(pid, "MainThread", True, active, made)
 
 
 @pytest.mark.parametrize(
     ("file", "short", "origin"),
     [
-        ("/usr/lib/python3.11/threading.py", "threading.py", Origin.PLUMBING),
-        ("/opt/py/lib/python3.13t/multiprocessing/pool.py", "multiprocessing/pool.py", Origin.PLUMBING),
-        ("/v/lib/python3.11/site-packages/cleanlab/filter.py", "cleanlab/filter.py", Origin.LIBRARY),
-        ("/v/lib/python3.11/site-packages/joblib/externals/loky/x.py", "joblib/externals/loky/x.py", Origin.PLUMBING),
-        ("/usr/lib/python3/dist-packages/numpy/core.py", "numpy/core.py", Origin.LIBRARY),
-        ("/somewhere/src/scalable/worker/runner/child.py", "child.py", Origin.PLUMBING),
-        ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>", Origin.PLUMBING),
-        ("/nowhere/work.py", "work.py", Origin.USER),
-        ("<string>", "<string>", Origin.USER),
+        ("/usr/lib/python3.11/threading.py", "threading.py", CodeOrigin.PLUMBING),
+        ("/opt/py/lib/python3.13t/multiprocessing/pool.py", "multiprocessing/pool.py", CodeOrigin.PLUMBING),
+        ("/v/lib/python3.11/site-packages/cleanlab/filter.py", "cleanlab/filter.py", CodeOrigin.LIBRARY),
+        (
+            "/v/lib/python3.11/site-packages/joblib/externals/loky/x.py",
+            "joblib/externals/loky/x.py",
+            CodeOrigin.PLUMBING,
+        ),
+        ("/usr/lib/python3/dist-packages/numpy/core.py", "numpy/core.py", CodeOrigin.LIBRARY),
+        ("/somewhere/src/scalable/worker/runner/child.py", "child.py", CodeOrigin.PLUMBING),
+        ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>", CodeOrigin.PLUMBING),
+        ("/nowhere/work.py", "work.py", CodeOrigin.USER),
+        ("<string>", "<string>", CodeOrigin.USER),
     ],
 )
-def test_files_are_named_from_their_package_on_and_told_apart(file: str, short: str, origin: Origin) -> None:
+def test_files_are_named_from_their_package_on_and_told_apart(file: str, short: str, origin: CodeOrigin) -> None:
     assert (stacks.short(file), stacks.origin(file)) == (short, origin)
 
 
@@ -114,7 +118,7 @@ def test_what_faulthandler_tells_is_read_with_its_first_thread_last() -> None:
         '  File "/w/work.py", line 20 in <module>\n'
         "garbage\n"
     )
-    first, last = stacks.told(5, text)
+    first, last = stacks.from_faulthandler(5, text)
     assert (first.main, last.main) == (False, True)
     assert last.place() == "train in work.py:12"
-    assert stacks.told(5, "") == []
+    assert stacks.from_faulthandler(5, "") == []

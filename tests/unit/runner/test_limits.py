@@ -78,6 +78,27 @@ def test_version_2_limits_memory_without_swap_and_kills_a_run_as_a_whole(version
     assert group.pids() == [4711]
 
 
+def test_the_peak_of_a_group_is_the_kernels_without_cache_of_files(version_2: Path) -> None:
+    group = MemoryGroup.make("scalable-abc", 300 * MIB, version_2)
+    assert group is not None
+    assert group.peak() == 0, "kernels before 5.19 have none"
+    (group.path / "memory.stat").write_text(f"anon {90 * MIB}\nfile {60 * MIB}\nshmem {10 * MIB}\n")
+    (group.path / "memory.peak").write_text(str(150 * MIB))
+    assert group.peak() == 100 * MIB, "what is in shared memory is no cache"
+
+
+def test_a_peak_that_cannot_be_set_back_counts_only_when_it_grows(tmp_path: Path) -> None:
+    folder = tmp_path / "group"
+    folder.mkdir()
+    (folder / "memory.max_usage_in_bytes").write_text(str(80 * MIB))
+    group = MemoryGroup(folder, 2)
+    (folder / "memory.peak").write_text(str(80 * MIB))
+    group.peak_before = group.highest()
+    assert group.peak() == 0
+    (folder / "memory.peak").write_text(str(120 * MIB))
+    assert group.peak() == 120 * MIB
+
+
 def test_version_2_asks_its_group_to_pass_memory_on(tmp_path: Path) -> None:
     path = fill(tmp_path / "job")
     assert not limits.passes_on(path)  # "+memory" is a word of the kernel's; a file only keeps it

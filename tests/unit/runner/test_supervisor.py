@@ -13,7 +13,7 @@ import pytest
 from scalable.worker.runner import ends, supervisor
 from scalable.worker.runner.process import Runner, Settings, Started
 from scalable.worker.runner.supervisor import FAILED_STARTS, Supervisor
-from scalable.worker.runner.work import End, Told
+from scalable.worker.runner.work import End, Listener
 
 TURNS = 100  # of the event loop, in which everything that can happen without waiting has happened
 
@@ -43,7 +43,7 @@ class FakeRunner(Runner):
         self.sent.append(work)
 
     def answer(self, seconds: float = 1.0, left: str = "") -> None:
-        self.on_end(self, (ends.FINISHED, b"", "", seconds, 0.0, None, left))
+        self.on_end(self, (ends.FINISHED, b"", "", seconds, 0.0, None, left, 0.0))
 
     @property
     def stamp(self) -> Any:  # type: ignore[override]
@@ -72,7 +72,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.ends: list[End] = []
-        self.supervisor = Supervisor(Settings(), 1, Told(self.ends.append))
+        self.supervisor = Supervisor(Settings(), 1, Listener(self.ends.append))
         self.runners: list[FakeRunner] = FakeRunner.made
 
     def give(self, *keys: str) -> None:

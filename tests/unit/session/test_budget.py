@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
 
 from scalable import PlanningError, TaskError
+from scalable.cluster.scheduler import TaskStoppedError
 from tests.helpers.observe.builders import START, Record, a_live_run, a_run, record, write
 from tests.helpers.session.builders import Project
 from tests.helpers.session.virtual import World
@@ -30,8 +32,26 @@ def test_when_the_money_is_used_up_everything_stops_and_no_worker_is_left(projec
             session.run_tasks()
         assert until(lambda: client.worker_count() == 0)
     [alert] = [record for record in project.journal("alert") if record["alert"] == "budget"]
-    assert alert["text"] == "the budget of EUR 62.00 is used up"
+    figures = re.fullmatch(
+        r"the budget of EUR 62\.00 is used up: EUR (\S+) spent, EUR (\S+) kept for ending what runs", alert["text"]
+    )
+    assert figures is not None
+    assert float(figures[1]) + float(figures[2]) == pytest.approx(62, abs=0.02)
+    assert float(figures[1]) < 5
     assert {one["outcome"] for one in project.journal("attempt-ended")} <= {"stopped"}, "on a slow machine none began"
+
+
+def test_when_the_money_is_used_up_futures_of_a_script_fail_with_the_reason(project: Project) -> None:
+    with project.session(target=SECOND, budget={"monthly": "70 EUR"}) as client:
+        slow = client.submit(time.sleep, 600)
+        waits = client.submit(str, slow)
+        with pytest.raises(TaskStoppedError, match=r"sleep-\d+ was stopped: the budget of EUR 70\.00 is used up: EUR"):
+            client.gather([slow, waits])
+        with pytest.raises(TaskStoppedError):
+            waits.result()
+        assert until(lambda: client.worker_count() == 0)
+        with pytest.raises(TaskStoppedError, match="is used up"):
+            client.submit(int, "5").result()
 
 
 def test_nothing_is_started_when_nothing_is_left(project: Project) -> None:
@@ -78,7 +98,9 @@ def test_a_session_that_runs_at_the_same_time_is_paid_from_the_same_budget(proje
     with session as client:
         assert project.journal("tariff")[0]["budget"]["amount"] == 700
         world.at(5, lambda: write(other, [spent(940)]))
-        with pytest.raises(TaskError, match=r"slow: stopped: the budget of EUR 700.00 is used up"):
+        with pytest.raises(
+            TaskError, match=r"the budget of EUR 700.00 is used up: .*EUR 640.00 spent by other sessions"
+        ):
             session.run_tasks()
         assert until(lambda: client.worker_count() == 0)
     (ended,) = project.journal("attempt-ended")

@@ -12,7 +12,7 @@ import pytest
 from scalable.manifest import load_text
 from scalable.observe.journal import LONGEST_LINE, line_of
 from scalable.observe.sweep_progress import positions, spans
-from scalable.session.sweep.cells import Cells
+from scalable.session.sweep.outcomes import Cells
 from scalable.sweeps.compiling import Compiled, CompiledJob, compiled
 from scalable.sweeps.loading import importable
 
@@ -31,7 +31,9 @@ def a_sweep(folder: Path, assets: int, folds: int, **more: Any) -> Compiled:
 
 def enlarged(small: Compiled, assets: int, folds: int) -> Compiled:
     """The same sweep with more rows, whose stages nobody asks for."""
-    grid = replace(small.grid, assets=tuple(f"ASSET{n}" for n in range(assets)), folds=folds)
+    asset, fold = small.grid.over
+    more = (replace(asset, values=tuple(f"ASSET{n}" for n in range(assets))), replace(fold, values=tuple(range(folds))))
+    grid = replace(small.grid, over=more)
     work = small.cells[0][0]
     return replace(
         small, grid=grid, cells=tuple((replace(work, run_key=f"{at}"), cell) for at, cell in enumerate(grid))
@@ -43,7 +45,7 @@ def test_ten_thousand_rows_of_as_many_units_are_told_in_lines_that_are_not_cut(t
     cells = Cells(made)
     there = [key for key, at in cells.at.items() if at % 2]  # the worst case: no two are beside each other
     started = line_of({"t": 0, "kind": "sweep-started", **cells.start(there, [])})
-    units = {f"{cell.asset} {cell}": CompiledJob("", "", (work,)) for work, cell in made.cells}
+    units = {f"{cell.block} {cell}": CompiledJob("", "", (work,)) for work, cell in made.cells}
     portions = list(cells.of_jobs(units))
     lines = [line_of({"t": 0, "kind": "sweep-units", "sweep": "s", "unit_cells": one}) for one in portions]
     assert all(len(line) < LONGEST_LINE for line in (started, *lines))
@@ -58,7 +60,7 @@ def test_ten_thousand_rows_of_as_many_units_are_told_in_lines_that_are_not_cut(t
 def test_a_grid_that_nobody_could_look_at_is_not_told(
     bound: str, value: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"scalable.session.sweep.cells.{bound}", value)
+    monkeypatch.setattr(f"scalable.session.sweep.outcomes.{bound}", value)
     made = a_sweep(tmp_path, assets=3, folds=2)
     cells = Cells(made)
     assert cells.start([], []) == {} == cells.rows([made.cells[0][0].run_key], [])

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from scalable.cluster.base import ClusterHandle, DeploymentSpec, Node, WorkerTemplate
+from scalable.cluster.base import ClusterHandle, DeploymentSpec, HeldAllocation, Node, WorkerTemplate
 from scalable.engine import Rules, WorkerKind
-from scalable.engine.events import Instruction, Job, JobState, KillJob, SpendChanged, Sweep, SweepKind
+from scalable.engine.events import Instruction, Job, JobState, KillJob, SpendChanged, SubmittedSweep, SweepKind
+from scalable.machine_hours import HeldResources
 from scalable.manifest.targets import REGISTERED
 from scalable.observe.journal import Journal
 from scalable.planning.placement import PoolRoom
@@ -25,8 +26,8 @@ from scalable.planning.simulation.cluster import ModelPool
 from scalable.planning.simulation.durations import Fixed
 from scalable.quantities import Cpu, Memory, Money
 from scalable.session.driver.driver import Driver
-from scalable.session.money.costs import WorkerMeter
-from scalable.session.money.tariffs import Tariff, in_one_currency
+from scalable.session.money.costs import JobMeter, MeteredMachine, ObservedMeter, WorkerMeter
+from scalable.session.money.tariffs import Rent, Tariff, in_one_currency
 from scalable.session.session import ScalableSession
 from scalable.session.sweep.outcomes import SweepOutcome
 from tests.helpers.session.builders import Project
@@ -54,7 +55,7 @@ def ledger(tmp_path: Path) -> Iterator[Journal]:
 
 def metered(ledger: Journal, *, hired: bool) -> tuple[WorkerMeter, list[SpendChanged]]:
     told: list[SpendChanged] = []
-    tariff = Tariff("workers", "EUR", {"a": Money.parse("3600 EUR")}, hired)
+    tariff = Tariff("workers", "EUR", {"a": Money.parse("3600 EUR")}, hired=hired)
     cluster: Any = Agency()
     return WorkerMeter(cluster, ledger, tariff, told.append), told
 
@@ -90,6 +91,85 @@ def test_a_worker_in_a_queue_costs_nothing(ledger: Journal) -> None:
     assert told[-1].per_hour.amount == 3600 and told[-1].wind_down.amount == 0
 
 
+class Jobs:
+    """A launcher whose workers are in batch jobs."""
+
+    def __init__(self) -> None:
+        self.there: list[HeldAllocation] = []
+
+    def holdings(self) -> Sequence[HeldAllocation]:
+        return self.there
+
+
+def test_batch_jobs_are_paid_for_all_that_they_hold_from_their_start_to_their_end(ledger: Journal) -> None:
+    cluster: Any = Agency()
+    cluster.launcher = jobs = Jobs()
+    tariff = Tariff("batch jobs as Slurm has them", "EUR", {"a": Money.parse("1 EUR")}, core=Money.parse("3600 EUR"))
+    meter = JobMeter(cluster, ledger, tariff, lambda _: None)
+    for name in ("a-0", "a-1"):
+        launched = SimpleNamespace(job="job 7")
+        cluster.members[name] = SimpleNamespace(
+            name=name, tag="a", launched=launched, joined=True, template=cluster.templates["a"]
+        )
+        meter.started(name, "a", 900.0)
+    assert not meter.machines, "a queue costs nothing"
+    jobs.there = [HeldAllocation("7", HeldResources(16, 1), 1000.0)]
+    meter.joined("a-0", "a", 1010.0)
+    [machine] = meter.machines.values()
+    assert (machine.name, machine.pool, machine.since, machine.cost(1010.0)) == ("job 7", "a", 1000.0, Decimal(160))
+    assert machine.workers == {"a-0": 1 / 16, "a-1": 1 / 16}
+    meter.left("a-0", "a", 1020.0)
+    assert machine.cost(1020.0) == 320, "the job holds its node until its last worker is gone"
+    jobs.there = [HeldAllocation("7", HeldResources(16, 1), 1000.0, 1030.0)]
+    meter.left("a-1", "a", 1030.0)
+    assert machine.cost(2000.0) == 480
+
+
+class Owner:
+    """A launcher that says which nodes there are."""
+
+    def __init__(self, *nodes: Node) -> None:
+        self.there = nodes
+
+    def nodes(self) -> Sequence[Node]:
+        return self.there
+
+    def node_of(self, worker: str) -> str | None:
+        return None
+
+
+def observed(ledger: Journal, rent: Rent, *ages: float, awaited: bool = True) -> list[MeteredMachine]:
+    """Nodes that appeared so many seconds after the run began, as they are paid; moments count from there."""
+    cluster: Any = Agency()
+    meter = ObservedMeter(cluster, ledger, Tariff("nodes as observed", "EUR", pools={"compute": rent}), lambda _: None)
+    meter.began = 0.0
+    nodes = (Node(f"n{place}", "compute", age, awaited=awaited) for place, age in enumerate(ages))
+    cluster.launcher = Owner(*nodes)
+    meter.look(1000.0)
+    return list(meter.machines.values())
+
+
+RENT = Rent(Money.parse("3600 EUR"), tail_s=5.0, start_s=30.0)
+
+
+@pytest.mark.parametrize(
+    ("appeared", "awaited", "paid_from"),
+    [(100, True, 70), (20, True, 0), (-50, True, 0), (100, False, 100)],
+    ids=["started for the run", "started just before", "there before", "found ready, of unknown age"],
+)
+def test_a_node_is_paid_from_the_start_of_its_machine_if_that_was_for_the_run(
+    ledger: Journal, appeared: float, awaited: bool, paid_from: float
+) -> None:
+    [machine] = observed(ledger, RENT, appeared, awaited=awaited)
+    assert (machine.since, machine.up) == (paid_from, appeared)
+
+
+def test_as_many_nodes_as_are_always_there_cost_a_run_nothing(ledger: Journal) -> None:
+    machines = observed(ledger, replace(RENT, standing=1), -60, -50, 100)
+    assert [machine.standing for machine in machines] == [True, False, False]
+    assert [int(machine.price) for machine in machines] == [0, 3600, 3600]
+
+
 def test_amounts_of_two_currencies_are_never_added_up() -> None:
     prices = {"a": Money.parse("1 EUR"), "b": Money.parse("2 USD"), "c": Money.parse("3 EUR")}
     kept, said = in_one_currency(prices)
@@ -106,7 +186,7 @@ def simulated(jobs: tuple[Job, ...], budget: str) -> tuple[list[Instruction], di
     told: list[Instruction] = []
     outcome = simulate(
         Rules(kinds, {"compute": room}, budget=Money.parse(budget)), {"compute": ModelPool(room, cpus=4.0)},
-        [Sweep("a", SweepKind.NORMAL, jobs, 4)], caps={"small": 1.0}, durations={"a": Fixed(600)},
+        [SubmittedSweep("a", SweepKind.NORMAL, jobs, 4)], caps={"small": 1.0}, durations={"a": Fixed(600)},
         journal=lambda now, event, instructions: told.extend(instructions),
     )  # fmt: skip
     return told, outcome.states, outcome.cost({"compute": price}, "EUR")

@@ -16,11 +16,12 @@ from scalable.cluster.diagnosis.watching import (
     AGAIN_AFTER_S,
     CHANGED_AFTER_S,
     OVER_AFTER_S,
-    Watch,
+    FindingWatch,
     place_of,
     stood_still,
 )
 from scalable.findings import Finding, Severity
+from scalable.session.driver import diagnosis
 from scalable.session.driver.diagnosis import SessionObserver
 from tests.helpers.session.builders import Project
 from tests.helpers.session.diagnosis import findings
@@ -41,7 +42,7 @@ class Told:
 
     def __init__(self) -> None:
         self.records: list[tuple[str, dict[str, Any]]] = []
-        self.watch = Watch(lambda kind, **facts: self.records.append((kind, facts)))
+        self.watch = FindingWatch(lambda kind, **facts: self.records.append((kind, facts)))
 
     def kinds(self) -> list[str]:
         return [kind for kind, _ in self.records]
@@ -171,6 +172,19 @@ def test_a_worker_that_cannot_start_is_explained_once_however_often_it_is_tried(
     assert len(project.journal("workers-refused")) > 1
     assert caplog.text.count("did not come") == 1
     assert "refused" not in caplog.text, "the alert is in the journal only"
+
+
+def test_what_happened_after_the_last_look_is_told_when_a_session_is_closed(
+    project: Project, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script ends at once when its work is given up, often before the next look."""
+    monkeypatch.setattr(diagnosis, "LOOK_EVERY_S", float("inf"))
+    world.die_at_start = lambda name: "ModuleNotFoundError: No module named 'nowhere'"
+    with a_session(project, adaptive={"minimum": 0, "maximum": 1}) as (session, client, _):
+        with pytest.raises(Exception, match="No module named 'nowhere'"):
+            client.submit(abs, -1, tag="model").result()
+        assert not findings(session, "workers-given-up")
+    assert [record["kind"] for record in findings(session, "workers-given-up")] == ["finding"]
 
 
 @pytest.mark.usefixtures("world")

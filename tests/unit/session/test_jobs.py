@@ -12,7 +12,7 @@ import pytest
 import scalable
 from scalable.chaos import workloads
 from scalable.cli.progress import what
-from scalable.engine.events import Job, JobState, Loss, Sweep, SweepKind
+from scalable.engine.events import Job, JobState, Loss, SubmittedSweep, SweepKind
 from scalable.observe.incidents import IncidentFolder
 from scalable.observe.mailbox import Question
 from scalable.observe.view import RunView
@@ -165,7 +165,7 @@ def test_slow_jobs_that_progress_are_left_alone(project: Project) -> None:
     )
 
     async def go(driver: Driver) -> list[JobState]:
-        futures = await driver.submit(Sweep("slow", SweepKind.FREE, jobs, workers=workers), works)
+        futures = await driver.submit(SubmittedSweep("slow", SweepKind.FREE, jobs, workers=workers), works)
         return [state for state, _ in await asyncio.gather(*futures.values())]
 
     with session:
@@ -210,7 +210,7 @@ def test_progress_can_be_seen_while_a_run_goes_on(project: Project) -> None:
     seen: list[dict[str, Any]] = []
     with session:
         driver = session.live()
-        driver.on_look, before = (lambda look: seen.extend(driver.activity())), driver.on_look  # type: ignore[assignment]
+        driver.on_look, before = (lambda look, **_: seen.extend(driver.activity())), driver.on_look  # type: ignore[assignment]
         session.run_tasks()
         driver.on_look = before
     steps = [one["step"] for one in seen if one["step"] is not None]
@@ -275,7 +275,7 @@ def test_a_missing_module_ends_a_sweep_before_it_starts(project: Project) -> Non
     session = project.session(target={"max_workers": 2})
 
     async def go(driver: Driver) -> list[tuple[JobState, Any]]:
-        futures = await driver.submit(Sweep("sweep", SweepKind.FREE, jobs, workers=2), works)
+        futures = await driver.submit(SubmittedSweep("sweep", SweepKind.FREE, jobs, workers=2), works)
         return await asyncio.gather(*futures.values())
 
     with session:

@@ -128,7 +128,7 @@ def test_units_that_found_their_costliest_stage_teach_nothing(burning: Burning) 
     outcome = burning.session(**searched, costs_bps=[2]).run_sweep("trial")
     assert (outcome.computed, outcome.executed.get("search", 0)) == (6, 0)
     assert history().units["size"] == (before,)
-    assert len(history().startups["local"]) == 2, "how long a session takes to start was learned from both"
+    assert len(history().starts["local"]) == 2, "how long a session takes to start was learned from both"
 
 
 def test_what_was_measured_is_kept_with_the_base_and_the_code(burning: Burning) -> None:

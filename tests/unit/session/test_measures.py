@@ -15,8 +15,7 @@ from scalable.observe.metrics import OTHERS
 from scalable.quantities import Money
 from scalable.session.driver.attempts import Attempts, LiveAttempt
 from scalable.session.operate import live, measures
-from scalable.session.operate.dependencies import Dependencies
-from scalable.session.operate.measures import Purse, bounded, of_worker
+from scalable.session.operate.measures import Dependencies, Purse, bounded, of_worker
 from scalable.store.artefacts import open_artefacts
 from scalable.store.tracking import open_tracker
 from tests.helpers.session.builders import Project
@@ -45,7 +44,7 @@ def test_without_a_server_only_what_is_used_is_told_of(tmp_path: Path, monkeypat
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     dependencies = Dependencies()
     with open_tracker(None, outbox=tmp_path) as tracker, dependencies.used(tracker, open_artefacts(tmp_path)):
-        assert dependencies.told() == {}
+        assert dependencies.states() == {}
 
 
 def test_a_question_that_is_answered_too_late_is_not_told_of() -> None:
@@ -61,13 +60,13 @@ def test_a_question_that_is_answered_too_late_is_not_told_of() -> None:
         assert asked.wait(30)
         [thread] = [one for one in threading.enumerate() if one.name == "scalable-objects"]
     answered.set()
-    until(lambda: dependencies.told() or not thread.is_alive())
-    assert dependencies.told() == {}
+    until(lambda: dependencies.states() or not thread.is_alive())
+    assert dependencies.states() == {}
 
 
 def test_what_is_fixed_is_paid_in_the_next_month_too(monkeypatch: pytest.MonkeyPatch) -> None:
     spent = SimpleNamespace(spent=Money(Decimal(7), "EUR"))
-    found = measures.Measures(SimpleNamespace(meter=spent))  # type: ignore[arg-type]
+    found = measures.SessionMeasures(SimpleNamespace(meter=spent))  # type: ignore[arg-type]
     monthly, fixed, before = (Money(Decimal(amount), "EUR") for amount in (100, 10, 20))
     found.purse = Purse(monthly, fixed, before, "2024-05")
 
@@ -86,7 +85,7 @@ def test_what_is_fixed_is_paid_in_the_next_month_too(monkeypatch: pytest.MonkeyP
 def test_what_only_the_journal_is_told_is_sampled_as_its_view_counts_it() -> None:
     view = SimpleNamespace(tags={}, paused="", braked="")
     driver = SimpleNamespace(engine=SimpleNamespace(view=view), meter=None)
-    found = measures.Measures(driver)  # type: ignore[arg-type]
+    found = measures.SessionMeasures(driver)  # type: ignore[arg-type]
     for number in (1, 2, 2):  # the second is told again when more is known of it
         found.heard("incident", {"id": number, "incident": "stuck"})
     for tag in ("model", "model", None):
@@ -109,7 +108,7 @@ def test_a_clock_that_is_set_forward_makes_no_worker_late(monkeypatch: pytest.Mo
     )
     monkeypatch.setattr(measures, "time", SimpleNamespace(time=lambda: time.time() + 4000))
 
-    found = measures.Measures(driver)  # type: ignore[arg-type]
+    found = measures.SessionMeasures(driver)  # type: ignore[arg-type]
     [late] = [one.value for one in found.of_tags([]) if one.metric == "scalable_scale_up_seconds"]
     assert late < 300
     member.asked -= 4000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,28 @@ def test_more_gpus_than_the_machine_has_are_refused(
     report = project.session(components={"demeter": {"gpus": 2}}).validate()
     assert [issue.code for issue in report] == codes
     assert report.ok is (codes == ["gpus-ignored"])
+
+
+def test_a_profile_with_gpus_that_no_sweep_uses_keeps_nobody_from_this_machine(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scalable.cluster.local.DEVICES", tmp_path / "none")
+    size = {"cpu": 1, "memory": "1GiB"}
+    profiles = {"plain": {"request": size, "limit": size}, "gpu": {"request": size, "limit": {**size, "gpus": 1}}}
+    module = project.module("def f(asset, variant, fold):\n    return {'score': 1.0}\n")
+    one = {"factor": "size", "variants": [1], "assets": ["A"], "run": f"{module}:f"}
+
+    def session(**more: Any) -> ScalableSession:
+        sweeps = {"trial": {**one, "profile": "plain"}, **more}
+        return project.session(components={}, profiles=profiles, sweeps=sweeps)
+
+    assert session().validate().ok
+    assert session().run_sweep("trial").complete
+    used = session(other={**one, "profile": "gpu"})
+    assert [issue.code for issue in used.validate().errors] == ["no-gpus"]
+    assert used.plan_sweep("trial").profile == "plain" and used.run_sweep("trial").complete, "it needs no GPU"
+    with pytest.raises(ManifestError, match="needs 1 GPU"):
+        used.run_sweep("other")
 
 
 def test_a_plan_for_another_target_or_manifest_is_refused_with_both_names(project: Project) -> None:

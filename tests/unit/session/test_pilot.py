@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scalable.session.sweep.piloting import PilotError, sample
+from scalable.session.sweep.piloting import PilotError, PilotTimes, sample
+from scalable.sweeps.units import Computed, StageTime
 from tests.helpers.cli.commands import Call, call
 from tests.helpers.session.builders import Project
 from tests.helpers.session.sweeps import Sweeps, sweeps
@@ -48,6 +49,19 @@ def test_a_plan_rests_on_its_pilot(sweeps: Sweeps) -> None:
     planned = sweeps.session(run_minutes=28).plan_sweep("trial")
     assert planned.measured and planned.wall_s == pytest.approx(7 * 6, rel=0.05)
     assert "pilot: 6 jobs measured" in planned.assumptions[0]
+
+
+def test_a_stage_that_many_jobs_share_and_the_first_call_in_a_process_count_as_often_as_the_sweep_has_them() -> None:
+    def job(elapsed_s: float, *stages: StageTime) -> list[Computed]:
+        return [Computed("row", {"score": 1.0}, elapsed_s, stages=stages)]
+
+    fit, cold_fit, table = StageTime("fit", 2.0, False), StageTime("fit", 5.0, True), StageTime("table", 3.0, True)
+    times = PilotTimes({"table": (20, 2), "fit": (20, 20)}, jobs=10)
+    assert times.job_seconds() is None, "nothing has finished"
+    times.taken.append([Computed("row", error="it broke", stages=(fit,))])
+    assert times.job_seconds() is None
+    times.taken.extend([job(8.5, table, cold_fit), job(2.5, fit)])
+    assert times.job_seconds() == pytest.approx(0.5 + 2.0 + 3.0 * 2 / 10)
 
 
 def test_few_jobs_of_a_pilot_count_although_as_few_of_a_run_do_not(sweeps: Sweeps) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from scalable.observe.reading import Records, read
+from scalable.observe.journal import Records, read
 from scalable.planning.replay import Recording, replay
 from tests.helpers.session.builders import Project
 from tests.helpers.session.recorded import RECORDED, RUNS, record
@@ -24,7 +24,7 @@ HAPPENED: dict[str, tuple[str, dict[str, Any]]] = {
     "climb": ("start-job", {"worker": "large-2", "attempt": 2}),
     "stuck-job": ("kill-job", {"job": "hang", "cause": "stuck"}),
     "lost-worker": ("worker-lost", {"worker": "demeter-0", "cause": "worker lost"}),
-    "budget-stop": ("job-ended", {"state": "stopped", "reason": "the budget of EUR 150.00 is used up"}),
+    "budget-stop": ("kill-job", {"job": "four", "cause": "stopped"}),
     "pause": ("outside-work", {"busy": ["demeter-0"]}),
 }
 """An event or instruction without which a run would not be what its name says."""

@@ -13,7 +13,7 @@ from scalable.cli.main import main
 from scalable.errors import PlanningError
 from scalable.observe.mailbox import WrongQuestionError, ask
 from scalable.quantities import Memory
-from scalable.session.driver.tasks import run_tasks
+from scalable.session.driver.tasks import TaskFolders, run_tasks
 from scalable.session.session import ScalableSession
 from tests.helpers.session.builders import Project
 from tests.helpers.session.virtual import World
@@ -61,12 +61,12 @@ def test_the_plan_before_holds_until_it_is_lifted(site: Site) -> None:
     good = site.ran("1GiB", 2)
     site.ran("64MiB", 2)
     bad = site.ran("64MiB", 2)
-    told = site.says("rollback", "--dry-run")
+    told = site.says("ops", "rollback", "--dry-run")
     assert f"would roll back scalable.yaml on here to {good}: 2 × demeter of 1 CPU / 1GiB" in told
     assert f"instead of {bad}: 2 × demeter of 1 CPU / 64MiB" in told
     assert site.planned() == (2, "64MiB", "")
 
-    assert "scalable rollback --undo  lifts it" in site.says("rollback")
+    assert "scalable ops rollback --undo  lifts it" in site.says("ops", "rollback")
     assert site.planned() == (2, "1GiB", good)
     assert f"pinned by rollback to {good}" in site.says("plan")
     session = ScalableSession.from_yaml()
@@ -76,30 +76,32 @@ def test_the_plan_before_holds_until_it_is_lifted(site: Site) -> None:
     (plan,) = site.project.journal("plan")
     assert (plan["pinned"], plan["resources_by_tag"]["demeter"]["memory"]) == (good, "1GiB")
 
-    assert f"no longer as {good} was" in site.says("rollback", "--undo")
+    assert f"no longer as {good} was" in site.says("ops", "rollback", "--undo")
     assert site.planned() == (2, "64MiB", "")
-    assert "nothing is rolled back" in site.says("rollback", "--undo", status=2)
-    assert json.loads(site.says("rollback", "--format", "json"))["run"] == good, "the pinned run in between counts not"
+    assert "nothing is rolled back" in site.says("ops", "rollback", "--undo", status=2)
+    assert json.loads(site.says("ops", "rollback", "--format", "json"))["run"] == good, (
+        "the pinned run in between counts not"
+    )
 
 
 def test_a_second_rollback_goes_further_back_and_a_run_can_be_named(site: Site) -> None:
     first, second, third = site.ran("1GiB"), site.ran("512MiB"), site.ran("64MiB")
-    assert json.loads(site.says("rollback", "--format", "json"))["run"] == second
-    assert json.loads(site.says("rollback", "--format", "json"))["run"] == first
-    assert "nothing to roll back to: no run of scalable.yaml on here before" in site.says("rollback", status=2)
-    assert json.loads(site.says("rollback", "--to", third, "--format", "json"))["from"] == first
+    assert json.loads(site.says("ops", "rollback", "--format", "json"))["run"] == second
+    assert json.loads(site.says("ops", "rollback", "--format", "json"))["run"] == first
+    assert "nothing to roll back to: no run of scalable.yaml on here before" in site.says("ops", "rollback", status=2)
+    assert json.loads(site.says("ops", "rollback", "--to", third, "--format", "json"))["from"] == first
     assert site.planned()[1:] == ("64MiB", third)
 
 
 def test_wrong_use_is_told_with_what_to_do(site: Site, tmp_path: Path) -> None:
     site.project.write()
-    assert "nothing to roll back: no run of scalable.yaml on here is recorded" in site.says("rollback", status=2)
+    assert "nothing to roll back: no run of scalable.yaml on here is recorded" in site.says("ops", "rollback", status=2)
     run = site.ran()
-    assert "nothing to roll back to" in site.says("rollback", status=2)
-    assert "write one of them" in site.says("rollback", "--undo", "--to", run, status=2)
-    assert "is not recorded" in site.says("rollback", "--to", "run-x", status=2)
+    assert "nothing to roll back to" in site.says("ops", "rollback", status=2)
+    assert "write one of them" in site.says("ops", "rollback", "--undo", "--to", run, status=2)
+    assert "is not recorded" in site.says("ops", "rollback", "--to", "run-x", status=2)
     (tmp_path / "other.yaml").write_text((tmp_path / "scalable.yaml").read_text(encoding="utf-8"), encoding="utf-8")
-    told = site.says("rollback", "--to", run, "--manifest", "other.yaml", status=2)
+    told = site.says("ops", "rollback", "--to", run, "--manifest", "other.yaml", status=2)
     assert f"{run} is a run of" in told
     assert "not of other.yaml on here" in told
 
@@ -123,12 +125,12 @@ def test_a_live_session_gets_more_workers_at_once_and_fewer_as_their_work_ends(s
     session = site.project.session(**site.sized("1GiB", 3), tasks=tasks)
     with session as client, session.open_store() as store:
         session.scale({"demeter": 1})
-        work = world.loop.create_task(run_tasks(session.live(), session.manifest.tasks, store, {}, None))
-        told = site.says("rollback", "--to", three)
+        work = world.loop.create_task(run_tasks(session.live(), session.manifest.tasks, store, {}, TaskFolders()))
+        told = site.says("ops", "rollback", "--to", three)
         assert f"{session.folder.run_id} is live: 3 demeter workers (had 1) from now on" in told
         started = until(lambda: site.project.journal("attempt-started")[2:] and site.project.journal("attempt-started"))
         assert {one["run"] for one in started} == set(names), "every task has a worker of its own"
-        told = site.says("rollback", "--to", two)
+        told = site.says("ops", "rollback", "--to", two)
         assert "2 demeter workers (had 3) from now on" in told
         assert client.worker_count() == 3, "all three are at work"
         assert world.run(work) == dict(zip(names, names, strict=True))
@@ -152,7 +154,7 @@ def test_a_live_session_with_other_work_keeps_its_workers(site: Site) -> None:
     assert session.run_sweep("trial").complete
     run = site.project.runs()[-1].name
     with site.project.session(components={}, sweeps=sweep) as client:
-        told = site.says("rollback", "--to", run)
+        told = site.says("ops", "rollback", "--to", run)
         assert "it does other work; its workers stay as they are" in told
         assert client.worker_count() == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def test_the_forecast_simulates_a_plan_with_the_rules_of_a_session_that_starts_w
         site.stage([], plan=plan.scale_plan)
     else:
         plan = plan_all(site)
-    assert simulated[-1] == rules_for(site, plan.scale_plan)
+    assert rules_for(site, plan.scale_plan) in simulated
     for each in getattr(plan, "plans", ()):
         assert rules_for(site, each.scale_plan) in simulated
 
@@ -100,3 +101,17 @@ def test_the_meter_counts_with_the_prices_of_the_rules(target: str) -> None:
     metered = hourly_prices(get_provider(spec.target.provider), spec, plan, site)
     assert set(metered) == {"model", "big"}
     assert metered == prices
+
+
+def test_a_worker_of_several_nodes_costs_all_its_cpus_everywhere() -> None:
+    ocean = "  ocean: {nodes: 2, tasks_per_node: 3, cpus: 2, memory: 2GiB}\n"
+    manifest = load_text(PRICED + ocean, env={}, target="queue").manifest
+    site, plan = Site(manifest, "queue", MACHINE), ScalePlan({"ocean": 1})
+    spec = DeploymentSpec.from_manifest(manifest, target_name="queue")
+    provider = get_provider("slurm")
+    metered = hourly_prices(provider, spec, plan, site)["ocean"]
+    assert metered.amount == pytest.approx(Decimal("0.0123456789") * 12)
+    estimate = provider.estimate_cost(spec, plan)
+    assert estimate is not None and estimate.total_hourly == pytest.approx(float(metered.amount))
+    assert plan_components(site, "queue").scale_plan.resources_by_tag["ocean"].cpus == 12
+    assert rules_for(site, plan).kinds["ocean"].slots == 1

@@ -56,7 +56,7 @@ def test_who_gives_up_waiting_stands_in_line_no_more_and_takes_nothing_from_othe
 def test_an_asset_alone_is_complete_with_its_rows_and_all_assets_are_the_sweep(sweeps: Sweeps) -> None:
     alone = sweeps.session().run_sweep("trial", asset="BB")
     assert alone.complete and alone.expected == alone.computed == 8
-    assert {row.asset for row in sweeps.rows()} == {"BB"}
+    assert {row.axes["asset"] for row in sweeps.rows()} == {"BB"}
     assert sweeps.grid() == 2 * "----dddd----"
     whole = sweeps.run()
     assert whole.complete and whole.expected == 24 and whole.computed == 16
@@ -80,7 +80,7 @@ def test_a_driver_that_is_started_again_computes_what_is_missing_and_adds_no_att
     assert len(first.failed) == 2 and first.finished == 2
     blocker.unlink()
     with open_store(STORE) as store:
-        [doubted] = [row.run_key for row in sweeps.rows() if row.finished and row.cost_bps == 1]
+        [doubted] = [row.run_key for row in sweeps.rows() if row.finished and row.axes["cost_bps"] == 1]
         assert store.mark_failed([doubted], "a person says so") == 1
     again = sweeps.session().run_sweep("trial", asset="A", holder=HOLDER)
     assert again.computed == 5 and again.failed == first.failed, "what was missing or marked, not what had failed"

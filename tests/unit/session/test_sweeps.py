@@ -22,8 +22,8 @@ from scalable.engine.events import Paused, SweepKind
 from scalable.errors import ScalableError, UnknownNameError
 from scalable.observe import RunFolder
 from scalable.session.driver.driver import SLOT, Driver
-from scalable.session.driver.ledger import Ledger
-from scalable.session.sweep.execution import SweepExecution, counted
+from scalable.session.driver.keeping import AttemptLedger
+from scalable.session.sweep.execution import SweepExecution
 from scalable.session.sweep.outcomes import SweepOutcome
 from scalable.session.sweep.running import requested
 from scalable.store import (
@@ -38,6 +38,7 @@ from scalable.store import (
     SweepStatus,
     open_store,
 )
+from scalable.sweeps.results import counted
 from tests.helpers.session.builders import Project
 from tests.helpers.session.sweeps import AT_ONCE, Sweeps, sweeps
 from tests.helpers.waiting import LONG_S, soon, until
@@ -53,7 +54,7 @@ __all__ = ["sweeps"]
 
 @pytest.mark.parametrize(
     ("told", "buys"),
-    [(7, 7), (7.0, 7), (np.int64(7), 7), (7.5, None), (-1, None), (True, None), ("7", None)]
+    [(7, 7), (7.0, 7), (7.5, None), (-1, None), (True, None), ("7", None)]
     + [(odd, None) for odd in (math.inf, -math.inf, math.nan)],
 )
 def test_buys_that_are_no_count_are_left_out_and_end_no_sweep(told: object, buys: int | None) -> None:
@@ -74,10 +75,11 @@ def test_a_sweep_that_is_not_there_is_refused_with_those_there_are(sweeps: Sweep
 def test_every_cell_has_its_row_and_every_distinct_stage_is_computed_once(sweeps: Sweeps) -> None:
     outcome = sweeps.run()
     assert outcome.complete and outcome.computed == outcome.expected == 24
-    rows = {(row.variant, row.asset, row.fold, row.cost_bps): row for row in sweeps.rows()}
+    rows = {tuple(row.axes.values()): row for row in sweeps.rows()}
     assert len(rows) == 24
     assert rows[2, "CCC", 1, 2.0].metrics == {"score": 5.0, "buys": 7}
-    assert rows[2, "CCC", 1, 2.0].buys == 7 and rows[2, "CCC", 1, 2.0].factor == "depth"
+    assert list(rows[2, "CCC", 1, 2.0].axes) == ["depth", "asset", "fold", "cost_bps"]
+    assert {row.compared for row in rows.values()} == {("depth",)}
     assert sorted(sweeps.executed()) == sorted(
         [f"table {asset}" for asset in ("A", "BB", "CCC")]
         + [f"fitted {size} {depth} {fold}" for size in (1, 2, 3) for depth in (1, 2) for fold in (0, 1)]
@@ -139,7 +141,7 @@ def test_a_sweep_with_a_failed_row_is_not_complete_and_says_which_and_why(sweeps
     blocker.touch()
     outcome = sweeps.run()
     assert not outcome.complete and outcome.finished == 18 and len(outcome.failed) == 6
-    assert "6 rows failed" in outcome.why() and "A depth 2 fold 1 at 1 bps: ValueError: depth 2" in outcome.why()
+    assert "6 rows failed" in outcome.why() and "2 A fold 1 cost_bps 1: ValueError: depth 2" in outcome.why()
     failed = [row for row in sweeps.rows() if row.run_status is RowStatus.FAILED]
     assert {row.error for row in failed} == {"ValueError: depth 2 does not fit"}
     assert sweeps.project.ended()[0] == "failed"
@@ -152,7 +154,7 @@ def test_a_sweep_with_a_failed_row_is_not_complete_and_says_which_and_why(sweeps
     mended = sweeps.run()
     assert mended.complete and mended.computed == 6
     assert sweeps.grid() == 12 * "t" + 3 * "ttdd"
-    assert {row.attempt for row in sweeps.rows() if row.variant == 2 and row.fold == 1} == {2}
+    assert {row.attempt for row in sweeps.rows() if row.variant == 2 and row.axes["fold"] == 1} == {2}
 
 
 def test_a_session_says_ok_of_itself_only_when_every_sweep_in_it_is_complete_by_its_end(project: Project) -> None:
@@ -196,7 +198,7 @@ def test_rows_marked_as_failed_are_computed_afresh_whatever_is_kept(sweeps: Swee
     sweeps.run()
     (sweeps.project.folder / "executed.log").unlink()
     with open_store("sqlite:///.scalable/results.db") as store:
-        doubted = [row.run_key for row in store.rows(Filter(sweep="trial", asset="BB", variant=2, fold=1))]
+        doubted = store.keys(Filter(sweep="trial", where={"asset": "BB", "depth": 2, "fold": 1}))
         assert store.mark_failed(doubted, "looks wrong") == 2
     outcome = sweeps.run()
     assert outcome.complete and outcome.computed == 2
@@ -244,14 +246,14 @@ def test_sweeps_over_the_same_cells_follow_each_other_in_one_session(project: Pr
     assert names == {f"A {depth} fold 0{again}" for depth in (1, 2) for again in ("", " #2", " #3")}
 
 
-def test_metrics_that_no_store_can_hold_fail_their_row_only(project: Project) -> None:
-    code = "def score(depth, asset, fold):\n    return {'score': 1.0, 'kind': '' if depth == 1 else object}\n"
+def test_a_metric_that_is_no_number_fails_its_row_only(project: Project) -> None:
+    code = "def score(depth, asset, fold):\n    return {'score': 1.0, 'kind': None if depth == 1 else object}\n"
     module = project.module(code)
     sweep = {"factor": "depth", "variants": [1, 2], "assets": ["A"], "folds": 2, "run": f"{module}:score"}
     outcome = project.session(components={}, sweeps={"mine": sweep}, target={"processes": True}).run_sweep("mine")
     assert outcome.finished == 2 and not outcome.missing
     assert len(outcome.failed) == 2 and len(set(outcome.failed.values())) == 1  # rows that fail alike say the same
-    assert all(reason.startswith("metrics.kind is a type") for reason in outcome.failed.values())
+    assert all("'kind' as a type" in reason for reason in outcome.failed.values())
 
 
 def test_incidents_of_a_sweep_are_in_its_store_with_what_became_of_them(
@@ -281,6 +283,7 @@ def test_incidents_of_a_sweep_are_in_its_store_with_what_became_of_them(
     assert (incident.kind, incident.run, incident.worker) == ("crashed", "A fold 0", "standard-0")
     assert incident.id == f"{project.runs()[-1].name}/1"
     assert re.match(r"retried: finished \d", incident.summary["outcome"])
+    assert incident.summary["versions"]["numpy"] == np.__version__, "for who has only the store"
 
 
 def test_rows_that_are_lost_with_their_process_say_that_others_were_computed_in_it(sweeps: Sweeps) -> None:
@@ -308,6 +311,24 @@ def test_attempts_of_drivers_that_died_count_and_a_row_without_any_left_fails_un
     assert all("used by drivers that died" in reason for reason in outcome.failed.values())
     assert sweeps.run(variants=[1], folds=1).complete, "who starts it after that gives it new attempts"
     assert {row.attempt for row in sweeps.rows()} == {3}
+
+
+def test_what_another_driver_computes_now_is_not_written_as_failed(sweeps: Sweeps) -> None:
+    """The same sweep was started twice at once: the attempts of the other one have no end because it is at them."""
+    die_with(sweeps, 1, variants=[1], folds=1)
+    with open_store(STORE) as store:
+        living = store.leases(3600).ask("trial", SweepKind.FREE.value, "another-host:1")
+        living.try_take(lambda holders, before: "")
+        outcome = sweeps.run(variants=[1], folds=1, retry={"times": 0})
+        assert outcome.complete and {row.attempt for row in sweeps.rows()} == {2}
+
+
+def test_of_attempts_without_an_end_only_the_latest_can_be_those_of_drivers_that_live(sweeps: Sweeps) -> None:
+    die_with(sweeps, 3, variants=[1], folds=1)
+    with open_store(STORE) as store:
+        keys = sweeps.session(variants=[1], folds=1).compile("trial", store).where
+        charged = [AttemptLedger(store, "run-4", keys, {}, beside).charged(keys) for beside in (0, 1, 2, 5)]
+    assert charged == [3, 2, 1, 0]
 
 
 def test_an_attempt_that_died_with_its_driver_leaves_one_less(sweeps: Sweeps) -> None:
@@ -352,7 +373,7 @@ def test_a_sweep_that_is_stopped_by_us_costs_no_attempt(sweeps: Sweeps) -> None:
             driver.cluster.sync(interrupted)
         attempts = [one for found in store.attempts(compiled.where).values() for one in found]
         assert attempts and {one.cause for one in attempts} == {"stopped"}
-        assert Ledger(store, "run-2", compiled.where, {}).charged(compiled.where) == 0
+        assert AttemptLedger(store, "run-2", compiled.where, {}).charged(compiled.where) == 0
 
 
 def test_a_sweep_retries_as_it_says_itself_and_else_as_the_policies_say(sweeps: Sweeps) -> None:

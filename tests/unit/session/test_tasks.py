@@ -13,7 +13,7 @@ import pytest
 
 from scalable import ManifestError
 from scalable.errors import UsageError
-from scalable.session.driver.tasks import TaskError, as_json, run_tasks
+from scalable.session.driver.tasks import TaskError, TaskFolders, as_json, run_tasks
 from scalable.store import AttemptRow, Fate, Receipt, Row, open_store
 from scalable.store.sql import SqlStore
 from tests.helpers.session.builders import Project, here
@@ -232,6 +232,25 @@ def test_a_cached_task_is_called_once_for_the_same_arguments(project: Project) -
     assert results == {"cached": 1, "plain": 4}
 
 
+def test_an_output_of_a_cached_task_that_is_gone_or_changed_is_made_again(project: Project) -> None:
+    table = project.folder / "table.csv"
+    options = {"cache": True, "arguments": {"name": str(table)}, "outputs": {"table": "file"}}
+    session = a_session(project, {"table": ("write", options)})
+    with session:
+        session.run_tasks()
+        made = table.stat().st_mtime_ns
+        session.run_tasks()
+        assert table.stat().st_mtime_ns == made, "it was there"
+        table.unlink()
+        session.run_tasks()
+        assert table.read_text() == "x"
+        table.write_text("edited")
+        session.run_tasks()
+        assert table.read_text() == "x"
+    recalled = [record.get("recalled", False) for record in project.journal("attempt-ended")]
+    assert recalled == [False, True, False, False]
+
+
 def test_results_of_cached_tasks_are_kept_where_the_environment_or_else_the_manifest_says(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,7 +322,7 @@ def test_tasks_that_nobody_waits_for_any_longer_are_ended(project: Project) -> N
         driver = session.live()
 
         async def interrupted() -> None:
-            work = asyncio.ensure_future(run_tasks(driver, session.manifest.tasks, store, {}, None))
+            work = asyncio.ensure_future(run_tasks(driver, session.manifest.tasks, store, {}, TaskFolders()))
             while not driver.attempts.under_way:
                 await asyncio.sleep(0.01)
             work.cancel()

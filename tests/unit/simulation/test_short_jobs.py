@@ -8,7 +8,7 @@ import pytest
 
 from scalable.engine.events import JobFinished, JobState, StartJob, TakeBack
 from scalable.findings import Finding
-from scalable.planning.simulation import Outcome
+from scalable.planning.simulation import SimulationOutcome
 from scalable.planning.simulation.durations import Fixed
 from scalable.planning.simulation.faults import FaultKind
 from tests.helpers.simulation.builders import Cluster, a_cluster
@@ -34,7 +34,7 @@ def given(cluster: Cluster, kind: type[StartJob] | type[TakeBack]) -> list[tuple
     return [(one.job, one.worker) for one in told if isinstance(one, kind)]
 
 
-def complete_in(outcome: Outcome, jobs: int) -> bool:
+def complete_in(outcome: SimulationOutcome, jobs: int) -> bool:
     return outcome.complete and outcome.attempts == jobs and outcome.retries == 0
 
 

@@ -7,12 +7,24 @@ from dataclasses import asdict
 
 import pytest
 
-from scalable.engine.events import BoundsSet, JobLost, JobState, KillJob, Loss, Paused, Resumed, StartJob
+from scalable.engine.events import (
+    BoundsSet,
+    Job,
+    JobLost,
+    JobState,
+    KillJob,
+    Loss,
+    Paused,
+    Resumed,
+    StartJob,
+    SubmittedSweep,
+    SweepKind,
+)
 from scalable.findings import Finding
 from scalable.planning.resources import Size
-from scalable.planning.simulation import Outcome
-from scalable.planning.simulation.cluster import Computation, Node, shares
-from scalable.planning.simulation.durations import Fixed, LogNormal, Measured
+from scalable.planning.simulation import SimulationOutcome
+from scalable.planning.simulation.cluster import Computation, SimulatedNode, shares
+from scalable.planning.simulation.durations import Fixed, LogNormal, MeasuredDurations, SessionTimes
 from scalable.planning.simulation.faults import FaultKind, Faults
 from scalable.quantities import Cpu, Memory, Money
 from tests.helpers.simulation.builders import CORES, Cluster, a_cluster
@@ -37,6 +49,16 @@ def test_time_follows_cpus_not_pods(jobs: int, workers: int, nodes: int, request
     assert outcome.peak_nodes == nodes
     assert outcome.peak_workers == {"standard": workers}
     assert outcome.busy_core_s / HOUR == pytest.approx(jobs * 14 / 60), "14 core-minutes a job, however they are spread"
+
+
+def test_the_first_job_on_each_worker_takes_longer_where_code_is_loaded() -> None:
+    def wall_s(workers: int, **loads: float) -> float:
+        cluster = a_cluster().with_sweep("s", 8, workers, Fixed(10.0))
+        cluster.loads = loads
+        return cluster.run().wall_s
+
+    assert [wall_s(workers, s=6.0) - wall_s(workers) for workers in (1, 2, 3)] == [6.0, 6.0, 6.0]
+    assert wall_s(3, other=6.0) == wall_s(3)
 
 
 def test_a_fault_free_sweep_loses_nothing() -> None:
@@ -75,12 +97,12 @@ def test_a_node_is_there_after_provisioning_and_gone_after_idling() -> None:
     assert outcome.node_steps() == [(240, 2), (outcome.over, 0)]
 
 
-def test_what_is_paid_begins_with_the_node_and_covers_its_idle_tail() -> None:
+def test_what_is_paid_covers_the_start_of_a_node_and_its_idle_tail() -> None:
     outcome = a_cluster().with_sweep("s", 10, 5).run()
-    assert outcome.node_hours()["compute"] == pytest.approx(2 * (420 + 600) / HOUR)
+    assert outcome.node_hours()["compute"] == pytest.approx(2 * (180 + 420 + 600) / HOUR)
     assert outcome.node_hours(computing_only=True)["compute"] == pytest.approx(2 * 420 / HOUR)
     price = {"compute": Money.parse("0.1644 EUR")}
-    assert float(outcome.cost(price, "EUR").amount) == pytest.approx(0.1644 * 2 * 1020 / HOUR)
+    assert float(outcome.cost(price, "EUR").amount) == pytest.approx(0.1644 * 2 * 1200 / HOUR)
 
 
 def quick() -> Cluster:
@@ -88,7 +110,7 @@ def quick() -> Cluster:
     return a_cluster().with_nodes(3, request=15.6).with_times(provision=20, idle=30)
 
 
-def node_seconds(outcome: Outcome) -> float:
+def node_seconds(outcome: SimulationOutcome) -> float:
     return outcome.node_hours()["compute"] * HOUR
 
 
@@ -96,7 +118,7 @@ def test_a_session_closes_with_its_last_row_and_its_nodes_go_after_their_idle_ti
     outcome = quick().with_sweep("s", 1, 1, Fixed(25)).run()
     assert outcome.node_steps() == [(20, 1), (75, 0)]
     assert outcome.worker_steps == [(20, 1), (45, 0)]
-    assert node_seconds(outcome) == 55
+    assert node_seconds(outcome) == 75
 
 
 @pytest.mark.parametrize("minimum", [0, 3])
@@ -106,7 +128,7 @@ def test_all_nodes_of_a_session_go_when_it_closes(minimum: int) -> None:
     outcome = cluster.run()
     assert outcome.node_steps()[0] == (20, 3)
     assert outcome.over == 20 + 20 + 30
-    assert node_seconds(outcome) == (3 * 50 if minimum else 2 * 50 + 40)
+    assert node_seconds(outcome) == (3 * 70 if minimum else 2 * 70 + 60)
 
 
 def test_workers_that_have_not_joined_when_a_session_closes_never_do() -> None:
@@ -138,10 +160,69 @@ def test_without_closing_workers_stay_for_the_cooldown() -> None:
     assert cluster.run(closes=False).over == 120 + 30
 
 
-def test_workers_join_after_the_start_up_they_usually_take() -> None:
-    outcome = quick().with_sweep("s", 1, 1, Fixed(25)).run(startup_s=7)
+def test_workers_join_after_the_time_they_usually_take_on_a_node_that_is_up() -> None:
+    outcome = quick().with_sweep("s", 1, 1, Fixed(25)).run(times=SessionTimes(join_s=7))
     assert outcome.started == 27
     assert outcome.node_steps() == [(20, 1), (82, 0)]
+
+
+def test_what_a_session_takes_before_it_asks_for_workers_delays_its_nodes_and_costs_nothing() -> None:
+    at_once, later = (quick().with_sweep("s", 1, 1, Fixed(25)).run(times=SessionTimes(ask_s=s)) for s in (0, 5))
+    assert later.ended == at_once.ended + 5
+    assert [span.requested for span in later.nodes] == [5]
+    assert later.node_hours() == at_once.node_hours()
+
+
+def test_a_node_comes_after_the_time_it_was_measured_to_take() -> None:
+    outcome = quick().with_sweep("s", 1, 1, Fixed(25)).run(node_s=23)
+    assert outcome.started == 23
+    (span,) = outcome.nodes
+    assert (span.requested, span.paid_from, span.up) == (0, 3, 23), "20 s of it are the start of the machine"
+
+
+def test_nodes_are_paid_while_they_start_and_until_they_are_gone() -> None:
+    outcome = quick().with_sweep("s", 1, 1, Fixed(25)).run()
+    assert outcome.node_hours() == {"compute": pytest.approx((20 + 25 + 30) / HOUR)}
+    assert outcome.node_hours(computing_only=True) == {"compute": pytest.approx(25 / HOUR)}
+
+
+def test_nodes_idle_from_when_the_workers_are_gone_which_closing_takes_time_for() -> None:
+    outcome = quick().with_sweep("s", 1, 1, Fixed(25)).run(times=SessionTimes(close_s=4))
+    assert outcome.ended == 45
+    assert outcome.over == 45 + 4 + 30
+
+
+def test_a_worker_that_replaces_a_lost_one_finds_its_node_up() -> None:
+    cluster = quick().with_policy("retry", delay="0s").with_sweep("s", 1, 1, Fixed(25))
+    outcome = cluster.with_fault("s/0", FaultKind.WORKER_DIES).run(times=SessionTimes(join_s=7, warm_s=2))
+    assert outcome.ended == 20 + 7 + 12.5 + 2 + 25
+    assert len(outcome.nodes) == 1
+
+
+def test_a_job_is_handed_over_and_its_end_reported_in_some_time_unless_it_waits_on_the_worker() -> None:
+    long = quick().with_sweep("s", 3, 1, Fixed(25)).run(times=SessionTimes(hand_s=1))
+    assert long.ended == 20 + 3 * (25 + 1)
+    short = quick().with_sweep("s", 50, 1, Fixed(0.1)).run(times=SessionTimes(hand_s=1))
+    assert short.ended < 20 + 50 * (0.1 + 1) / 2
+
+
+def test_a_session_after_another_takes_its_own_start_and_finds_the_nodes_that_are_still_there() -> None:
+    times = SessionTimes(ask_s=5, join_s=3, warm_s=1, close_s=2)
+    second = SubmittedSweep("second", SweepKind.NORMAL, (Job("second/0", "second", "standard", "", 25.0),), 1)
+    outcome = quick().with_sweep("first", 1, 1, Fixed(25)).run(times=times, later=[second])
+    assert outcome.complete
+    first_ended = 5 + 20 + 3 + 25
+    assert outcome.sweeps["second"].started == first_ended + 2 + 5 + 1
+    assert outcome.ended == first_ended + 2 + 5 + 1 + 25
+    assert outcome.over == outcome.ended + 2 + 30
+    assert len(outcome.nodes) == 1
+
+
+def test_a_session_that_starts_after_the_nodes_have_gone_waits_for_others() -> None:
+    second = SubmittedSweep("second", SweepKind.NORMAL, (Job("second/0", "second", "standard", "", 25.0),), 1)
+    outcome = quick().with_sweep("first", 1, 1, Fixed(25)).run(times=SessionTimes(ask_s=31), later=[second])
+    assert len(outcome.nodes) == 2
+    assert outcome.sweeps["second"].started == 31 + 45 + 31 + 20
 
 
 def test_a_second_sweep_within_the_idle_time_finds_the_nodes_still_there() -> None:
@@ -158,7 +239,7 @@ def test_a_second_sweep_after_the_idle_time_waits_for_nodes_again() -> None:
 
 
 def cores(caps: list[float], cpus: float) -> list[float]:
-    node = Node("n", "compute", 0.0, 0.0, Size(Cpu(0), Memory(0)))
+    node = SimulatedNode("n", "compute", 0.0, 0.0, Size(Cpu(0), Memory(0)))
     return shares([Computation(str(i), 1, "w", node, 1.0, cap) for i, cap in enumerate(caps)], cpus)
 
 
@@ -312,7 +393,7 @@ def test_a_pause_scales_to_zero_and_the_rest_runs_after_it() -> None:
     assert outcome.retries == 0, "running work was allowed to end"
 
 
-def wild(seed: int) -> Outcome:
+def wild(seed: int) -> SimulationOutcome:
     cluster = a_cluster().with_sweep("a", 60, 5, LogNormal(200, 500)).with_sweep("b", 40, 5, LogNormal(100, 300), at=99)
     cluster.faults = Faults(rates=dict.fromkeys(FaultKind, 0.04))
     return cluster.with_node_lost(at=1000).run(seed)
@@ -337,13 +418,13 @@ def test_another_seed_changes_nothing_when_durations_are_fixed() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_as_many_jobs_as_were_measured_take_as_long_together(seed: int) -> None:
-    measured = Measured(tuple(float(10 * n) for n in range(1, 26)))
+    measured = MeasuredDurations(tuple(float(10 * n) for n in range(1, 26)))
     outcome = a_cluster().with_sweep("s", 25, 1, measured).run(seed)
     assert outcome.wall_s == pytest.approx(sum(measured.seconds))
 
 
 def test_more_jobs_than_were_measured_take_what_was_measured_again() -> None:
-    outcome = a_cluster().with_sweep("s", 26, 1, Measured((100.0, 200.0))).run()
+    outcome = a_cluster().with_sweep("s", 26, 1, MeasuredDurations((100.0, 200.0))).run()
     assert outcome.wall_s == pytest.approx(13 * 300)
 
 

@@ -20,7 +20,7 @@ from scalable.store.outbox import Entry, Outbox, OutboxError, OutboxHeldError, S
 from scalable.testing.store import a_failed_row, a_row
 from tests.helpers.store.trouble import files_up_to
 
-ROWS = [a_row("one"), a_failed_row("two ü", variant=True), a_row("three", metrics={"a": float("nan")})]
+ROWS = [a_row("one"), a_failed_row("two ü", axes={"calibration": True}), a_row("three", metrics={"a": float("nan")})]
 ENTRIES = [Entry.of(row, 5.0 + number) for number, row in enumerate(ROWS)]
 LINES = [entry.to_line() for entry in ENTRIES]
 
@@ -50,6 +50,14 @@ def test_entries_come_back_in_their_order_with_their_times(outbox: Outbox) -> No
     outbox.append(ENTRIES[1:])
     assert outbox.waiting == 3
     assert list(outbox.read()) == ENTRIES
+
+
+def test_nothing_is_cut_off_after_writes_that_succeeded(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    cuts: list[int] = []
+    monkeypatch.setattr(os, "ftruncate", lambda _, size: cuts.append(size))
+    outbox.append(ENTRIES[:1])
+    outbox.append(ENTRIES[1:])
+    assert (cuts, list(outbox.read())) == ([], ENTRIES)
 
 
 def test_sweeps_and_rows_share_an_outbox(outbox: Outbox) -> None:

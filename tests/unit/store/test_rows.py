@@ -27,22 +27,26 @@ CYCLE["itself"] = CYCLE
         ({"run_key": "A" * 32}, "lower case"),
         ({"run_key": b"a" * 32}, "is not a row's key"),
         ({"sweep": None}, "has neither a name nor a sweep"),
-        ({"asset": ""}, "asset is ''; write a text that is not empty"),
-        ({"asset": 5}, "asset is 5; write a text"),
-        ({"asset": "x" * 1001}, "asset has 1001 characters; at most 1000 fit"),
-        ({"asset": "a\0b"}, "without the character 0"),
+        ({"worker": ""}, "worker is ''; write a text that is not empty"),
+        ({"worker": 5}, "worker is 5; write a text"),
+        ({"axes": {"asset": ""}}, "asset is ''; write a text that is not empty"),
+        ({"axes": {"asset": "x" * 1001}}, "asset has 1001 characters; at most 1000 fit"),
+        ({"axes": {"asset": "a\0b"}}, "without the character 0"),
+        ({"axes": {"size": 10**400}}, "size is a number over"),
+        ({"axes": {"size": float("inf")}}, "size is inf; write a finite number"),
+        ({"axes": {"size": float("nan")}}, "size is nan; write a finite number"),
+        ({"axes": {"size": [1]}}, "size is"),
+        ({"axes": {"size": None}}, "size is nothing; write a finite number"),
+        ({"axes": {"a/b": 1}}, "an axis is called 'a/b'"),
+        ({"axes": {4: 1}}, "an axis is called 4"),
+        ({"compared": "calibration"}, "compared is 'calibration'; write a tuple of names"),
+        ({"compared": ("size",)}, "names that axes has"),
         ({"worker": "\ud800"}, "half characters"),
-        ({"variant": ""}, "variant is ''"),
-        ({"variant": float("nan")}, "variant is nan; write a finite number"),
-        ({"variant": [1]}, "variant is"),
-        ({"fold": -1}, "fold is -1; write a whole number from 0"),
-        ({"fold": 1.5}, "fold is 1.5"),
-        ({"fold": True}, "fold is true"),
-        ({"buys": 2**63}, "buys is a number over"),
         ({"attempt": 0}, "attempt is 0; write a whole number from 1"),
+        ({"attempt": 1.5}, "attempt is 1.5"),
+        ({"attempt": True}, "attempt is true"),
+        ({"attempt": 2**63}, "attempt is a number over"),
         ({"attempt": None}, "attempt is nothing"),
-        ({"cost_bps": float("inf")}, "cost_bps is inf; write a finite number"),
-        ({"cost_bps": 10**400}, "cost_bps is a number over"),
         ({"elapsed_s": "3"}, "elapsed_s is '3'"),
         ({"run_status": "finished"}, "write RowStatus.FINISHED or .FAILED"),
         ({"metrics": None}, "metrics is a NoneType; write a mapping"),
@@ -64,17 +68,19 @@ def test_what_cannot_be_stored_is_refused_with_the_place_and_what_to_write(chang
 
 def test_every_refusal_names_the_row() -> None:
     with pytest.raises(RowError, match=f"row {key('row')}: fold"):
-        a_row(fold=-1)
+        a_row(axes={"fold": ""})
 
 
 def test_numbers_and_texts_of_other_types_become_plain_ones() -> None:
     class Colour(StrEnum):
         RED = "red"
 
-    row = a_row(metrics={"ratio": Fraction(1, 4), 2030: True, "is": Colour.RED}, cost_bps=Fraction(5, 2), elapsed_s=3)
+    axes = {"cost_bps": Fraction(5, 2), "asset": Colour.RED}
+    row = a_row(metrics={"ratio": Fraction(1, 4), 2030: True, "is": Colour.RED}, axes=axes, elapsed_s=3)
     assert row.metrics == {"ratio": 0.25, "2030": True, "is": "red"}
     assert {type(value) for value in row.metrics.values()} == {float, bool, str}
-    assert (row.cost_bps, type(row.cost_bps)) == (2.5, float)
+    assert (row.axes["cost_bps"], type(row.axes["cost_bps"])) == (2.5, float)
+    assert (row.axes["asset"], type(row.axes["asset"])) == ("red", str)
     assert type(row.elapsed_s) is float
 
 
@@ -96,13 +102,13 @@ def test_a_row_does_not_change_with_the_objects_it_was_made_of() -> None:
 def test_rows_are_equal_when_their_content_is() -> None:
     assert a_row(metrics={"a": float("nan"), "b": 1}) == a_row(metrics={"b": 1, "a": float("nan")}, written_at=5.0)
     assert a_row(attempt=1) != a_row(attempt=2)
-    assert a_row(variant=1) != a_row(variant=True)
+    assert a_row(axes={"calibration": 1}) != a_row(axes={"calibration": True})
     assert a_row() != "a row"
     assert len({a_row(), a_row(), a_row("other")}) == 2
 
 
 def test_a_row_travels_between_processes() -> None:
-    row = a_failed_row(variant=True, value={"a": [float("inf")]}, written_at=4.0)
+    row = a_failed_row(axes={"calibration": True}, value={"a": [float("inf")]}, written_at=4.0)
     back = pickle.loads(pickle.dumps(row))
     assert back == row
     assert back.written_at == 4.0
@@ -111,7 +117,7 @@ def test_a_row_travels_between_processes() -> None:
 
 
 def test_a_row_survives_being_a_dictionary() -> None:
-    row = a_failed_row(variant=3)
+    row = a_failed_row(axes={"calibration": 3})
     assert Row.from_dict(row.to_dict()) == row
 
 

@@ -134,12 +134,12 @@ def test_commits_are_durable_and_readers_are_not_held_up(tmp_path: Path) -> None
 
 def test_the_tables_can_be_read_with_nothing_but_sqlite(tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path}/results.db") as store:
-        store.put([a_row(metrics={"sharpe": 1.5, "ratio": float("nan")}), a_row("number", variant=4)])
+        store.put([a_row(metrics={"sharpe": 1.5, "ratio": float("nan")}), a_row("number", axes={"calibration": 4})])
         store.put([Row(run_key=key("task"), name="clean", value=[1])])
     connection = sqlite3.connect(tmp_path / "results.db")
     statement = "SELECT variant, json_extract(metrics, '$.sharpe'), value FROM finetune_results ORDER BY run_key"
     assert set(connection.execute(statement)) == {("isotonic", 1.5, None), ("4", 1.25, None), (None, None, "[1]")}
-    assert connection.execute("SELECT version FROM scalable_schema").fetchall() == [(4,)]
+    assert connection.execute("SELECT version FROM scalable_schema").fetchall() == [(5,)]
     assert connection.execute("SELECT count(*) FROM finetune_runs").fetchone() == (0,)
     connection.close()
 
@@ -179,43 +179,13 @@ def test_a_row_changed_by_hand_into_nonsense_is_named(tmp_path: Path) -> None:
         with open_store(f"sqlite:///{path}") as store:
             store.put([a_row(column)])
             connection = sqlite3.connect(path)
-            connection.execute(f"UPDATE finetune_results SET {column} = ?", (value,))
+            connection.execute(f"UPDATE scalable_rows SET {column} = ?", (value,))
             connection.commit()
             with pytest.raises(StoreError, match=r"cannot be read: |in the store is not JSON"):
                 list(store.rows())
-            connection.execute("DELETE FROM finetune_results")
+            connection.execute("DELETE FROM scalable_rows")
             connection.commit()
             connection.close()
-
-
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_a_database_of_an_earlier_version_is_brought_up_to_date_and_keeps_its_rows(
-    tmp_path: Path, version: int
-) -> None:
-    url = f"sqlite:///{tmp_path}/results.db"
-    with open_store(url) as store:
-        store.put([a_row()])
-        [written] = store.rows()
-    connection = sqlite3.connect(tmp_path / "results.db")
-    added = ["ftf_config", "ftf_config_history", "scalable_incidents", "scalable_dead_letters", "scalable_leases"]
-    for table in ["scalable_attempts", *([*added, "scalable_counters"] if version < 3 else [])]:
-        connection.execute(f"DROP TABLE {table}")
-    connection.execute("ALTER TABLE finetune_results DROP COLUMN run_id")
-    connection.execute("UPDATE scalable_schema SET version = ?", (version,))
-    if version == 1:
-        connection.execute("ALTER TABLE finetune_results DROP COLUMN marked")
-    connection.commit()
-    connection.close()
-    for _ in range(2):
-        with open_store(url) as store:
-            store.put([a_row()])
-            assert [row.written_at for row in store.rows()] == [written.written_at]  # its digest is the same, too
-            assert [*store.leases().list(), *store.dead_letters(), *store.incidents(), *store.config_history()] == []
-    with open_store(url) as store:
-        assert store.mark_failed([key("row")], "wrong prices") == 1
-        store.put([a_row()])
-        assert [row.error for row in store.rows()] == ["wrong prices"]
-        assert store.attempts([key("row")]) == {}
 
 
 def test_the_live_configuration_has_a_row_for_those_who_read_the_table_from_the_first_sweep_on(tmp_path: Path) -> None:
@@ -233,7 +203,7 @@ def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     connection.execute("INSERT INTO scalable_schema VALUES (7)")
     connection.commit()
     connection.close()
-    with pytest.raises(StoreError, match="has tables of version 7, and this scalable knows version 4; update scalable"):
+    with pytest.raises(StoreError, match="has tables of version 7, and this scalable knows version 5; update scalable"):
         open_store(url)
 
 

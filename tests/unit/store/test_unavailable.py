@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from scalable.store import Fate, StoreError, SweepRun, open_store
+from scalable.store.database import Database
 from scalable.store.outbox import Entry, Outbox, OutboxError, spares
 from scalable.testing.store import a_row, key
 from tests.helpers.store.trouble import another_writer, failures_counted, files_up_to, no_more_pages
@@ -47,6 +49,21 @@ def test_a_writer_that_ends_in_time_is_waited_for(path: Path, url: str) -> None:
             time.sleep(0.2)
             assert not receipt.done()
         assert receipt.result(timeout=60).fate is Fate.COMMITTED
+
+
+def test_a_new_file_that_another_process_is_about_to_fill_is_waited_for(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as filling:
+        filling.enter_context(another_writer(tmp_path / "results.db"))
+        monkeypatch.setattr(time, "sleep", lambda _: filling.close())
+        with open_store(url, patience_s=30) as store:
+            assert store.put([a_row()]).fate is Fate.COMMITTED
+
+
+def test_a_new_file_that_another_process_never_lets_go_of_is_refused(tmp_path: Path, url: str) -> None:
+    with another_writer(tmp_path / "results.db"), pytest.raises(StoreError, match="is locked by another writer"):
+        open_store(url, patience_s=0.02)
 
 
 def test_rows_that_neither_disk_nor_database_take_are_given_back(path: Path, url: str) -> None:
@@ -126,7 +143,7 @@ def test_a_damaged_line_left_behind_is_reported_kept_for_people_and_stops_nothin
         [letter] = store.dead_letters()
         assert (letter.kind, letter.content) == ("line", lines[1].decode().rstrip().replace("calib", "celeb", 1))
         assert letter.reason == f"{left.path}:2: the checksum does not match"
-    assert f"{left.path}:2: the checksum does not match; see  scalable dlq list" in caplog.text
+    assert f"{left.path}:2: the checksum does not match; see  scalable admin dlq list" in caplog.text
     assert Outbox.beside(path) == []
     with open_store(url) as store:
         assert store.recovery.damaged == ()
@@ -200,13 +217,22 @@ def test_the_database_is_asked_again_without_anybody_asking_for_it(path: Path, u
         assert store.keys() == {key("row")}
 
 
-def test_more_rows_than_fit_one_group_wait_and_follow(path: Path, url: str) -> None:
+def test_more_rows_than_fit_one_group_wait_and_follow(path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    write = Database.write
+
+    def counted(database: Database, entries: Sequence[Entry]) -> None:
+        sizes.append(len(entries))
+        write(database, entries)
+
     with open_store(url, patience_s=0.01, ask_again_s=NEVER_S) as store:
         with another_writer(path):
             receipts = [store.submit([a_row(number)]) for number in range(2500)]
             assert {receipt.result(timeout=60).fate for receipt in receipts} == {Fate.KEPT}
             assert store.waiting == 2500
+        monkeypatch.setattr(Database, "write", counted)
         assert store.replay().fate is Fate.COMMITTED
+        assert sizes == [1000, 1000, 500], "a larger transaction would hold up other writers"
         assert len(store.keys()) == 2500
 
 

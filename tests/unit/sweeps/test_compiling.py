@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from scalable.manifest.load import load_text
+from scalable.manifest.validation import ManifestError
 from scalable.store import Row
 from scalable.sweeps.compiling import Compiled, compiled
 from scalable.sweeps.grid import Cell
@@ -115,13 +116,18 @@ def test_what_is_locked_for_another_workload_disturbs_no_sweep() -> None:
         (DISCOVERY.replace("model, variants: [xgboost, logistic]", "focal_loss"), "no stage reads 'focal_loss'"),
         (f"{SMALL}, settings: {{nois: loud}}", "sweeps.mine.settings: setting 'nois' is not defined; .*noise"),
         (f"{DISCOVERY}, settings: {{focal_loss: 2.0}}", "sweeps.mine.settings: setting 'focal_loss' is not defined"),
-        (SMALL.replace("depth", "fold"), "sweeps.mine.factor: every row has its own fold; write folds"),
-        (SMALL.replace("depth", "cost_bps"), "every row has its own cost_bps; write costs_bps"),
     ],
 )
 def test_a_factor_or_a_setting_that_nothing_reads_is_refused(sweep: str, said: str) -> None:
     with pytest.raises(StageError, match=said):
         made(sweep)
+
+
+@pytest.mark.parametrize("axis", ["fold", "cost_bps", "asset"])
+def test_what_every_row_has_its_own_of_cannot_be_varied(axis: str) -> None:
+    with pytest.raises(ManifestError) as refused:
+        made(SMALL.replace("depth", axis))
+    assert [(each.code, each.path) for each in refused.value.report.errors] == [("two-sides", "sweeps.mine.variants")]
 
 
 @pytest.mark.parametrize(

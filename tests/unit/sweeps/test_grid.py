@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.catalogue import FACTORS, FULL_FEATURES, GROUPS, TRIALS, baseline, is_heavy, profile_for
+from scalable.catalogue import FACTORS, FULL_FEATURES, GROUPS, PLUGIN, TRIALS, baseline
 from scalable.manifest.work import Sweep
 from scalable.sweeps.grid import Cell, Grid
 
@@ -86,11 +86,11 @@ def test_rows_come_in_order_with_the_cost_changing_fastest() -> None:
     rows = list(grid("btc_features", folds=2, costs_bps=[10, 20]))
 
     assert rows[:3] == [
-        Cell("btc_features", "off", "AAVEUSDC", 0, 10.0),
-        Cell("btc_features", "off", "AAVEUSDC", 0, 20.0),
-        Cell("btc_features", "off", "AAVEUSDC", 1, 10.0),
+        Cell(("off",), ("AAVEUSDC", 0), (10.0,)),
+        Cell(("off",), ("AAVEUSDC", 0), (20.0,)),
+        Cell(("off",), ("AAVEUSDC", 1), (10.0,)),
     ]
-    assert rows[-1] == Cell("btc_features", "on", "OPUSDC", 1, 20.0)
+    assert rows[-1] == Cell(("on",), ("OPUSDC", 1), (20.0,))
 
 
 @pytest.mark.parametrize(("options", "trials"), [({"power": "standard"}, 15), ({}, 30), ({"trials": 7}, 7)])
@@ -100,10 +100,9 @@ def test_trials_follow_the_power_mode_unless_given(options: dict[str, Any], tria
 
 
 def test_three_factors_are_heavy_and_no_other() -> None:
-    assert {name for name in FACTORS if is_heavy(name)} == {"cusum_training_mode", "n_features", "btc_features"}
-    assert not is_heavy("a factor of ones own")
-    assert profile_for("n_features") == "heavy"
-    assert profile_for("calibration") == profile_for("a factor of ones own") == "standard"
+    heavy = {name for name in FACTORS if PLUGIN.is_heavy({name: FACTORS[name].variants})}
+    assert heavy == {"cusum_training_mode", "n_features", "btc_features"}
+    assert not PLUGIN.is_heavy({"a factor of ones own": (1,)})
 
 
 def test_the_catalogue_has_the_variants_of_the_sweeps() -> None:

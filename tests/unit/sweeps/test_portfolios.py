@@ -43,7 +43,7 @@ def test_a_row_rests_on_every_asset_of_its_universe(tmp_path: Path) -> None:
     made = portfolios("[pair, all]")
     assert len(made.cells) == 8 and len(made.units) == 4
     found = {made.where[one.run_key]: one.metrics for one in computed(made, tmp_path)}
-    by = {(cell.asset, cell.variant, cell.fold): metrics for cell, metrics in found.items()}
+    by = {(cell.block[0], *cell.variant, cell.block[1]): metrics for cell, metrics in found.items()}
     assert by["pair", 1.0, 0] == {"score": 2 + 3.0, "of": 2.0}
     assert by["all", 2.0, 1] == {"score": 2 * (3 + 4 + 5.0), "of": 3.0}
 

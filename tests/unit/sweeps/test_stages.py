@@ -64,7 +64,7 @@ def test_a_workload_names_the_stage_that_is_missing() -> None:
     ("path", "message"),
     [
         ("nowhere_at_all:row", "No module named 'nowhere_at_all'"),
-        ("tests.helpers.sweeps.builders:nothing", "has no nothing"),
+        ("tests.helpers.sweeps.builders:nothing", "'nothing' is not defined"),
         ("tests.helpers.sweeps.builders:CALLS", "is a list; write a function, a stage or a Workload"),
         ("tests.unit.sweeps.test_stages:takes_any", "name the values of a cell"),
     ],

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from fractions import Fraction
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,10 @@ import pytest
 from scalable.store.artefacts import open_artefacts
 from scalable.sweeps import units
 from scalable.sweeps.stages import stage
-from scalable.sweeps.units import Evaluation, RowWork, Unit
+from scalable.sweeps.units import Evaluation, RowWork, Unit, WorkloadResultError, checked_metrics
 from scalable.sweeps.workload import Keys, Workload, find_workload
 from scalable.worker.runner import stamp
-from tests.helpers.sweeps.builders import CALLS, SMALL
+from tests.helpers.sweeps.builders import CALLS, SCRATCH, SMALL
 from tests.helpers.sweeps.units import nothing_remembered
 
 __all__ = ["nothing_remembered"]
@@ -129,15 +131,37 @@ def test_what_one_row_does_to_its_process_is_the_end_of_no_other(tmp_path: Path)
     marked = Workload((odd,), defaults={"marks": []})
     work = Evaluation(marked, open_artefacts(str(tmp_path)))
     found = [work.row(one) for one in works(marked, *({"asset": name} for name in ("EXIT", "LOCK", "GOOD")))]
-    refused = "odd returned 'lock', a lock, which cannot be sent back; convert it to numbers, text or lists"
-    assert found[0].error == "SystemExit: 3" and found[1].error.endswith(refused)
+    assert found[0].error == "SystemExit: 3" and "'lock' as a lock" in found[1].error
     assert found[2].metrics == {"score": 1.0}
+
+
+@pytest.mark.parametrize(
+    "value", [nan, inf, -inf, "0.9", [0.9], np.float32("nan"), np.array([1.0, 2.0]), 1j, {"mean": 1.0}]
+)
+def test_a_metric_that_is_no_finite_number_is_refused_by_name_and_value(value: object) -> None:
+    with pytest.raises(WorkloadResultError) as refused:
+        checked_metrics("score", {"accuracy": 0.9, "loss": value})
+    assert "'loss'" in str(refused.value) and repr(value) in str(refused.value)
+
+
+def test_numbers_of_any_kind_are_metrics_and_none_is_one_that_was_not_measured() -> None:
+    given = {"a": np.float64(0.5), "b": np.int64(3), "c": True, "d": Fraction(1, 4), "e": np.array(2.0), "f": None}
+    metrics = checked_metrics("score", given)
+    assert metrics == {"a": 0.5, "b": 3, "c": 1, "d": 0.25, "e": 2.0, "f": None}
+    assert {type(value) for value in metrics.values()} == {float, int, type(None)}
+
+
+def test_a_row_that_measured_nothing_at_all_is_no_row() -> None:
+    with pytest.raises(WorkloadResultError):
+        checked_metrics("score", {"accuracy": None})
 
 
 def test_a_stage_has_a_folder_for_half_done_work(tmp_path: Path) -> None:
     lone = find_workload("tests.helpers.sweeps.builders:lone")
     found = Unit("tests.helpers.sweeps.builders:lone", str(tmp_path), works(lone, {}))()
-    assert found[0].metrics["there"] == 1.0 and not Path(found[0].metrics["scratch"]).exists()
+    assert found[0].metrics["there"] == 1.0
+    where = SCRATCH.pop()
+    assert where is not None and not where.exists()
 
 
 @stage(reads=("asset",))

@@ -1,4 +1,4 @@
-"""``scalable cache``: what is kept of stages, how much room it takes, and its removal by age, size and reachability.
+"""``scalable admin cache``: what is kept of stages, its size, and its removal by age, size and reachability.
 
 It is about artefacts only; what ``@cacheable`` keeps is in a folder of its own, to be removed like any folder.
 """
@@ -65,7 +65,7 @@ def checked(url: str) -> str:
 def list_artefacts(artefacts: Artefacts, options: argparse.Namespace) -> int:
     if given := [name for name in (*CONDITIONS, "dry_run") if getattr(options, name)]:
         flag = f"--{given[0].replace('_', '-')}"
-        raise UsageError(f"{flag} is for removing; write  scalable cache gc {flag}")
+        raise UsageError(f"{flag} is for removing; write  scalable admin cache gc {flag}")
     with working("looking at artefacts"):
         stages = by_stage(artefacts.list())
     count, size = sum(stage.count for stage in stages), sum(stage.bytes for stage in stages)

@@ -1,4 +1,4 @@
-"""``scalable chaos``: make one fault, or a storm of them, in a live run, and undo it."""
+"""``scalable ops chaos``: make one fault, or a storm of them, in a live run, and undo it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``scalable completion``: a completion script for the shell, and the names such a script asks for.
+"""``scalable admin completion``: a completion script for the shell, and the names such a script asks for.
 
 Names are read from the manifest as it stands, checked or not: they are wanted while it is being written, and loading it
 in earnest takes longer than a person waits for the Tab key.
@@ -7,17 +7,21 @@ in earnest takes longer than a person waits for the Tab key.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from scalable.cli.arguments import NAMES
+from scalable.observe.folders import find_manifest
 
 FILES = ("manifest", "output", "path", "workflow")
 FOLDERS = ("folder",)
-NAMED = {"sweep": "sweeps", "target": "targets"}  # by what the command line calls it, what the manifest calls it
+NAMED = {
+    "sweep": "sweeps",
+    "named": "sweeps",
+    "target": "targets",
+}
+"""By what the command line calls it: what the manifest calls it."""
 
 PLAIN = re.compile(r"[\w.:@%+/-]+")  # bash expands what it is given to choose from: other names would be run at a Tab
 
@@ -44,7 +48,7 @@ def asking(part: str) -> Any:
     """Return how each shell gets names: when it completes one, in the folder it is in then."""
     import shtab
 
-    command, function = f"scalable completion {part}", f"_scalable_{part}"
+    command, function = f"scalable admin completion {part}", f"_scalable_{part}"
     ways: Any = shtab.cmd(command)  # in zsh that would ask for every option at every Tab, which takes seconds
     body = f'local -a names=(${{(f)"$({command})"}}); compadd -a names'
     return {**ways, "zsh": function, "preamble": {**ways["preamble"], "zsh": f"{function}() {{ {body} }}"}}
@@ -55,9 +59,7 @@ def names(part: str) -> list[str]:
     import yaml
 
     try:
-        manifest = yaml.safe_load(
-            Path(os.environ.get("SCALABLE_MANIFEST") or "scalable.yaml").read_text(encoding="utf-8")
-        )
+        manifest = yaml.safe_load(find_manifest().read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return []
     there = manifest.get(part) if isinstance(manifest, dict) else None

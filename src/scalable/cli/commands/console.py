@@ -17,7 +17,7 @@ from scalable.cli.output import console, errors, note
 from scalable.errors import UsageError
 from scalable.observe import RunFolder, runs_dir
 from scalable.observe.folders import NAME
-from scalable.show.console.guard import Guard, is_loopback
+from scalable.show.console.guard import AccessGuard, is_loopback
 from scalable.show.console.server import Options, serve
 
 HIGHEST_PORT = 65_535
@@ -57,11 +57,11 @@ async def until_stopped(options: Options, *, opens: bool) -> None:
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, over.set)
-    opened: asyncio.Future[Guard] = loop.create_future()
+    opened: asyncio.Future[AccessGuard] = loop.create_future()
     with ExitStack() as stack:
 
-        def show(found: asyncio.Future[Guard]) -> None:
-            guard = found.result()
+        def show(started: asyncio.Future[AccessGuard]) -> None:
+            guard = started.result()
             print_address(guard)
             explain(guard)
             if sys.stdin is not None and sys.stdin.isatty():
@@ -73,13 +73,13 @@ async def until_stopped(options: Options, *, opens: bool) -> None:
         await serve(options, opened, over)
 
 
-def print_address(guard: Guard) -> None:
+def print_address(guard: AccessGuard) -> None:
     """Print a new address; nothing else goes to stdout, so that a script can read it."""
     console().print(guard.invite(), soft_wrap=True, highlight=False)
     sys.stdout.flush()
 
 
-def explain(guard: Guard) -> None:
+def explain(guard: AccessGuard) -> None:
     screen = errors()
     if not is_loopback(guard.host):
         what = "see what runs" if guard.read_only else "see what runs and act on it"
@@ -96,7 +96,7 @@ def explain(guard: Guard) -> None:
         screen.print(note("·", text, "dim"))
 
 
-def print_more_addresses(guard: Guard, loop: asyncio.AbstractEventLoop) -> None:
+def print_more_addresses(guard: AccessGuard, loop: asyncio.AbstractEventLoop) -> None:
     """Print a new address each time Enter is pressed."""
     terminal = sys.stdin.fileno()
 
@@ -128,7 +128,7 @@ def typed(terminal: int) -> bytes:
         return b""
 
 
-def open_browser(guard: Guard, stack: ExitStack) -> bool:
+def open_browser(guard: AccessGuard, stack: ExitStack) -> bool:
     """Open the page through a file that only this user can read: arguments of a browser are shown to everybody.
 
     The file goes away once the page is open, and with the console in any case.

@@ -19,7 +19,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import scalable
-from scalable.cli import operating
+from scalable.axes import number_text
+from scalable.cli import context, operating
 from scalable.cli.output import console, errors, facts, print_json, print_traceback, working
 from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder, RunView, read
@@ -29,6 +30,7 @@ from scalable.observe.journal import jsonable
 from scalable.observe.liveness import state_in
 from scalable.quantities import Duration
 from scalable.wording import undefined
+from scalable.worker.runner.calls import TaskResult
 
 if TYPE_CHECKING:
     from scalable.sweeps.compiling import Compiled
@@ -45,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     if options.sweep is not None:
         return run_cell(options)
     if options.name is None:
-        raise UsageError("name the run, or a cell: --sweep calibration --asset AAVEUSDC --fold 2")
+        raise UsageError("name the run, or a row: --sweep models --where dataset=wine --where fold=2")
     folder = operating.chosen(options)
     path = saved(folder, options.name)
     folder.must_be_own()
@@ -60,6 +62,7 @@ def run(options: argparse.Namespace) -> int:
     began = time.monotonic()
     try:
         value = function(*positional, **named)
+        value = value.value if isinstance(value, TaskResult) else value
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - the run's own, sys.exit included; its traceback is what is wanted
@@ -77,9 +80,9 @@ def run_cell(options: argparse.Namespace) -> int:
     """Return the first cell that is meant; stages that are kept are found, unless all is to be computed anew."""
     from scalable.cli.commands.results import which
     from scalable.session.session import ScalableSession
-    from scalable.session.sweep.outcomes import named
     from scalable.store import Row, RowError
     from scalable.sweeps import units
+    from scalable.sweeps.files import InputFiles
     from scalable.sweeps.loading import importable
 
     session = ScalableSession.from_yaml(options.manifest)
@@ -87,59 +90,44 @@ def run_cell(options: argparse.Namespace) -> int:
     with working("looking at what is there"), session.open_store() as store:
         compiled = session.compile(sweep, store)
     work, cell, place = the_cell(compiled, options)
-    errors().print(f"{named(cell)}, in this process ({os.getpid()})", style="dim", soft_wrap=True)
-    evaluation = units.Evaluation(compiled.workload, None if options.fresh else units.opened(session.artefacts()))
+    errors().print(f"{compiled.grid.cell_text(cell)}, in this process ({os.getpid()})", style="dim", soft_wrap=True)
+    kept = None if options.fresh else units.opened(session.artefacts())
+    with importable(session.path.resolve().parent):
+        files = InputFiles.of(compiled.sweep.inputs or ())
+    evaluation = units.Evaluation(compiled.workload, kept, files=files)
     began = time.monotonic()
     try:
         with importable(session.path.resolve().parent):
             metrics = evaluation.metrics(work)
         Row(run_key=work.run_key, sweep=sweep, metrics=metrics)  # what no store can hold fails, too
-    except (KeyboardInterrupt, RowError, units.RowError):  # what it returned is no row: no line of it is to blame
+    except (
+        KeyboardInterrupt,
+        RowError,
+        units.WorkloadResultError,
+    ):  # what it returned is no row: no line of it is to blame
         raise
     except BaseException as error:  # noqa: BLE001 - the cell's own; its traceback is what is wanted
         report(error, enter=options.pdb)
         return 1
+    executed = [computed.stage for computed in evaluation.stages]
     if options.format == "json":
-        print_json(
-            {"cell": place, "run_key": work.run_key, "executed": evaluation.executed, "metrics": jsonable(metrics)}
-        )
+        print_json({"cell": place, "run_key": work.run_key, "executed": executed, "metrics": jsonable(metrics)})
     else:
         console().print(facts([(name, f"{value}") for name, value in metrics.items()]))
-    done = ", ".join(evaluation.executed) or "nothing"
+    done = ", ".join(executed) or "nothing"
     errors().print(f"finished in {Duration(time.monotonic() - began)}, computed: {done}; not stored", style="green")
     return 0
 
 
 def the_cell(compiled: Compiled, options: argparse.Namespace) -> tuple[RowWork, Cell, dict[str, str]]:
-    """Return the first cell that has what is asked for, and what people call it by."""
-    wanted = {name: getattr(options, name) for name in ("asset", "variant", "fold", "cost") if getattr(options, name)}
-    known: dict[str, dict[str, None]] = {name: {} for name in wanted}
-    for work, cell in compiled.cells:
-        place = {
-            "asset": cell.asset,
-            "variant": str(cell.variant),
-            "fold": str(cell.fold),
-            "cost": f"{cell.cost_bps:g}",
-        }
-        if all(same(place[name], value) for name, value in wanted.items()):
-            return work, cell, place
-        for name, values in known.items():
-            values[place[name]] = None
-    for name, value in wanted.items():
-        if not any(same(each, value) for each in known[name]):
-            raise UsageError(f"{undefined(name, value, known[name])} (of sweep {options.sweep})")
-    wanted_text = ", ".join(f"{name} {value}" for name, value in wanted.items())
-    raise UsageError(
-        f"{options.sweep} has no cell with {wanted_text}; scalable results {quote(options.sweep)} --all  lists them"
-    )
-
-
-def same(value: str, other: str) -> bool:
-    """``20`` and ``20.0`` are one cost."""
-    try:
-        return value == other or float(value) == float(other)
-    except ValueError:
-        return False
+    """Return the first row that has what is asked for, and what people call it by."""
+    wanted = context.chosen(options)
+    for name, axis in (("variant", "variant"), ("fold", "fold"), ("cost", "cost_bps")):
+        if getattr(options, name):
+            wanted[axis] = getattr(options, name)
+    chosen = compiled.of(wanted) if wanted else compiled
+    work, cell = chosen.cells[0]
+    return work, cell, {name: number_text(value) for name, value in chosen.address(cell).items()}
 
 
 def saved(folder: RunFolder, name: str) -> Path:

@@ -1,31 +1,33 @@
-"""``scalable decide``: the verdict on each variant of a sweep, the figures it rests on, and why.
+"""``scalable decide``: all variants of a sweep by rank, each with its gain, its interval and its verdict.
 
-Its exit status is 0 only if the sweep is complete: what is decided on some of the rows is not decided.
+``--variant`` shows every metric of one variant and the rule line by line. The exit status is 0 only if the sweep is
+complete: rows that are missing could still change a rank.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from shlex import quote
+from math import isfinite
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from scalable.cli.commands.lock import variant_of
 from scalable.cli.commands.results import opened, which
 from scalable.cli.output import Cell, console, note, print_json, show_table, table, working
 from scalable.observe.words import decimals, measured, probability
-from scalable.sweeps.decisions import Decision, Judgement, MetricResult, Standing, Verdict
-from scalable.sweeps.gates import decide
+from scalable.sweeps.decisions import Decision, Verdict, decide
 from scalable.sweeps.loading import outcome
-from scalable.sweeps.results import Outcome
-from scalable.wording import plural
+from scalable.verdicts.judging import MetricResult, Role, Standing, VariantResult
+from scalable.wording import command, plural
 
 STYLES = {Verdict.LOCK: "bold green", Verdict.KEEP_AVAILABLE: "yellow", Verdict.ABANDON: "red"}
-MARKS = {Standing.BETTER: ("▲", "green"), Standing.WORSE: ("▼", "red"), Standing.OPEN: (" ", "")}
+COLOURS = {Standing.BETTER: "green", Standing.WORSE: "red", Standing.OPEN: ""}
 NONE = "–"
-WIDE = 100  # columns; with fewer, both sides' means give way to the difference
+WIDE = 100  # columns; with fewer, intervals are not drawn
+PICTURE = 19  # characters of a drawn interval
+MOST = 20  # variants in the table; machines get all
 
 
 def run(options: argparse.Namespace) -> int:
@@ -36,106 +38,137 @@ def run(options: argparse.Namespace) -> int:
             decision = decide(results)
     if options.format == "json":
         print_json(decision.to_dict())
+    elif options.variant is not None:
+        variant = variant_of(options.variant, results.variants, f"sweep {name}")
+        show_variant(console(), decision, decision.of(variant))
     else:
-        show(console(), decision, absent(results))
+        show(console(), decision)
     return 0 if decision.complete else 1
 
 
-def absent(results: Outcome) -> list[str]:
-    """Metrics that the verdict shall rest on and no row has: most likely misspelt."""
-    return [name for name in results.metrics if name not in results.metric_names] if results.finished else []
-
-
-def show(screen: Console, decision: Decision, missing: Sequence[str] = ()) -> None:
-    state = Text("complete", "green") if decision.complete else Text("incomplete, so nothing is locked", "bold red")
-    there = f"{decision.finished} of {decision.expected} rows, "
-    compared = f"    compared with {decision.baseline} over asset × fold; "
-    screen.print(Text.assemble((decision.sweep, "bold"), compared, there, state))
-    screen.print()
-    counted = any(judgement.power.least_trades is not None for judgement in decision.variants)
-    verdicts = [
-        (
-            Text(str(judgement.variant), "bold"),
-            Text(judgement.verdict.value, STYLES[judgement.verdict]),
-            names(judgement, Standing.BETTER, "green"),
-            names(judgement, Standing.WORSE, "red"),
-            Text(str(judgement.power.pairs), "" if judgement.power.given else "yellow"),
-            *([trades(judgement)] if counted else []),
-        )
-        for judgement in decision.variants
-    ]
-    if not verdicts:
+def show(screen: Console, decision: Decision) -> None:
+    show_title(screen, decision)
+    if not decision.variants:
         screen.print(note("·", f"the sweep has only {decision.baseline}: there is nothing to compare it with", "dim"))
         return
-    columns = ("variant", "verdict", "better", "worse", ">pairs", *([">least trades"] if counted else []))
-    screen.print(Padding(table(columns, verdicts), (0, 0, 0, 2)))
-    for judgement in decision.variants:
-        show_figures(screen, judgement, decision)
-    screen.print()
-    if any(each.metric.primary for judgement in decision.variants for each in judgement.metrics):
-        screen.print(note("*", "primary: a variant that makes it clearly worse is given up", "dim"))
+    ranked = decision.ranked[:MOST]
+    if decision.variants[0].metrics:
+        show_ranks(screen, decision, ranked)
         screen.print()
-    for judgement in decision.variants:
-        show_why(screen, judgement)
-    for name in missing:
-        there = ", ".join(decision.not_judged) or "those above"
-        text = f"no row has the metric {name!r} of sweeps.{decision.sweep}.metrics; rows have {there}"
-        screen.print(note("!", text, "bold yellow"))
-    if decision.not_judged:
-        screen.print(note("·", f"not judged: {', '.join(decision.not_judged)}", "dim"))
-    if (best := decision.recommended) is not None:
-        command = f"scalable lock {quote(decision.factor)} {quote(str(best.variant))}"
-        screen.print(note("▸", f"{command}  makes it part of the base of every further sweep", "bold green"))
-    elif not decision.complete:
-        screen.print(note("▸", f"scalable run --sweep {quote(decision.sweep)}  computes what is missing", "bold"))
+    for result in ranked:
+        show_reason(screen, decision, result)
+    if len(ranked) < len(decision.variants):
+        rest = len(decision.variants) - len(ranked)
+        screen.print(note("·", f"{plural(rest, 'further variant')}; --format json  has all", "dim"))
+    if decision.shortfall:
+        screen.print(note("!", decision.shortfall, "bold red"))
+    show_next(screen, decision, ranked[0])
 
 
-def names(judgement: Judgement, standing: Standing, style: str) -> Text:
-    metric_names = [each.metric.name for each in judgement.metrics if each.standing is standing]
-    return Text(", ".join(metric_names), style) if metric_names else Text(NONE, "dim")
-
-
-def trades(judgement: Judgement) -> Text:
-    if judgement.power.least_trades is None:
-        return Text(NONE, "dim")
-    thin = f" in {plural(judgement.power.thin, 'thin fold')}" if judgement.power.thin else ""
-    return Text(f"{judgement.power.least_trades:g}{thin}", "yellow" if judgement.power.thin else "")
-
-
-def show_figures(screen: Console, judgement: Judgement, decision: Decision) -> None:
-    if not judgement.metrics:
-        return
+def show_title(screen: Console, decision: Decision) -> None:
+    way = "higher" if decision.higher else "lower"
+    count = plural(len(decision.variants), "variant")
+    against = f"{count} against {decision.baseline} on {plural(decision.blocks, 'block')}"
+    primary = f"{decision.primary} ({way} is better): " if decision.primary else ""
+    state = Text("complete", "green") if decision.complete else Text("incomplete", "bold red")
+    screen.print(Text.assemble((decision.sweep, "bold"), f"    {primary}{against}"))
+    rows = f"    {decision.method}; {decision.finished} of {decision.expected} rows, "
+    screen.print(Text.assemble(" " * len(decision.sweep), rows, state))
     screen.print()
+
+
+def show_ranks(screen: Console, decision: Decision, ranked: list[VariantResult]) -> None:
     wide = screen.width >= WIDE
-    sides = (f">{decision.baseline}", f">{judgement.variant}") if wide else ()
-    columns = (f"  {judgement.variant}", *sides, ">Δ", ">95 % of Δ", ">p corrected", ">effect")
-    show_table(screen, columns, [line(each, wide) for each in judgement.metrics], indent=2)
+    ends = [abs(end) for each in ranked for end in each.metrics[0].interval if isfinite(end)]
+    reach = max([abs(each.metrics[0].delta) for each in ranked if isfinite(each.metrics[0].delta)] + ends, default=0.0)
+    places = decimals(reach)
+    drawn = ("",) if wide else ()
+    columns = (">", "variant", f">{decision.primary}", ">gain", *drawn, ">95 % interval", ">p (Holm)", "verdict")
+    rows: list[list[Cell]] = []
+    for each in ranked:
+        metric = each.metrics[0]
+        low, high = metric.interval
+        best = (" ← recommended" if wide else " ←") if each.variant == decision.recommended else ""
+        rows.append(
+            [
+                str(each.rank),
+                Text(str(each.variant), "bold"),
+                measured(metric.mean),
+                Text(f"{metric.delta:+.{places}f}", COLOURS[metric.standing]),
+                *([picture(metric, reach)] if wide else []),
+                f"{low:+.{places}f} … {high:+.{places}f}",
+                probability(metric.p_corrected if metric.p_corrected is not None else 1.0),
+                Text(f"{each.word}{best}", STYLES[each.verdict]),
+            ]
+        )
+    screen.print(Padding(table(columns, rows), (0, 0, 0, 2)))
 
 
-def line(result: MetricResult, wide: bool) -> list[Cell]:
-    comparison = result.comparison
-    mark, style = MARKS[result.standing]
-    low, high = comparison.interval
-    places = decimals(max(abs(low), abs(high)))
-    return [
-        Text.assemble((f"{mark} {result.metric.name}", style), (" *" if result.metric.primary else "", "dim")),
-        *((measured(comparison.baseline), measured(comparison.mean)) if wide else ()),
-        Text(f"{comparison.delta:+.{places}f}", style),
-        f"{low:+.{places}f} … {high:+.{places}f}",
-        probability(result.p_corrected),
-        f"{comparison.effect:+.2f}",
-    ]
+def picture(metric: MetricResult, reach: float) -> Text:
+    """Return an interval as characters: | is the baseline, ● the gain, dots are inside the interval."""
+    low, high = metric.interval
+    if not reach or not all(map(isfinite, (low, high, metric.delta))):
+        return Text(" " * PICTURE)
+    half = PICTURE // 2
+
+    def at(value: float) -> int:
+        return half + round(value / reach * half)
+
+    cells = ["·" if at(low) <= place <= at(high) else " " for place in range(PICTURE)]
+    cells[half] = "|"
+    cells[at(metric.delta)] = "●"
+    return Text("".join(cells), COLOURS[metric.standing])
 
 
-def show_why(screen: Console, judgement: Judgement) -> None:
-    """The lines of the rule that lead to the verdict, with how each stands; the figures are in the tables above."""
-    screen.print(Text.assemble(f"  {judgement.variant}: ", (judgement.verdict.value, STYLES[judgement.verdict])))
-    if judgement.verdict is Verdict.ABANDON:
-        screen.print(note("  ✗", judgement.reason, "red"))
-    else:
-        for check in judgement.lock_needs:
-            mark, style = ("  ✓", "green") if check.holds else ("  ✗", "red")
-            screen.print(note(mark, f"LOCK needs {check.asks}: {check.figures}", style))
-    for text in judgement.remarks:
+def show_reason(screen: Console, decision: Decision, result: VariantResult) -> None:
+    alike = ""
+    if result.indistinguishable_from and result.variant != decision.recommended:
+        alike = f"; cannot be told from {decision.recommended}"
+    reason = result.reason.removesuffix(f"; {decision.shortfall}")  # which is told once, below
+    screen.print(note("·", f"{result.variant}: {reason}{alike}", STYLES[result.verdict]))
+    for text in result.findings:
         screen.print(note("  !", text, "yellow"))
-    screen.print()
+
+
+def show_next(screen: Console, decision: Decision, best: VariantResult) -> None:
+    if decision.recommended is not None:
+        lock = command("lock", decision.factor, decision.recommended)
+        screen.print(note("▸", f"{lock}  makes it part of the base of every further sweep", "bold green"))
+    elif not decision.complete:
+        screen.print(note("▸", f"{command('run', decision.sweep)}  computes what is missing", "bold"))
+    details = command("decide", decision.sweep, "--variant", best.variant)
+    screen.print(note("·", f"{details}  shows every metric and the rule", "dim"))
+
+
+def show_variant(screen: Console, decision: Decision, result: VariantResult | None) -> None:
+    """Show one variant: its metrics by role, and each line of the rule with whether it holds."""
+    show_title(screen, decision)
+    if result is None:
+        screen.print(note("·", f"{decision.baseline} is what the other variants are compared with", "dim"))
+        return
+    if result.metrics:
+        columns = ("metric", "role", f">{decision.baseline}", f">{result.variant}", ">Δ", ">95 % of Δ", ">p")
+        show_table(screen, columns, [metric_line(metric) for metric in result.metrics], indent=2)
+        screen.print()
+    screen.print(Text.assemble(f"  {result.variant}: ", (result.word, STYLES[result.verdict])))
+    screen.print(note("  ·", result.reason, ""))
+    for rule in result.rules:
+        mark, style = ("  ✓", "green") if rule.holds else ("  ✗", "red")
+        screen.print(note(mark, f"LOCK needs {rule.text}", style))
+    for text in (*result.findings, *(f"{m.name}: {m.note}" for m in result.metrics if m.role is Role.NOT_COMPARABLE)):
+        screen.print(note("  !", text, "yellow"))
+
+
+def metric_line(metric: MetricResult) -> list[Cell]:
+    low, high = metric.interval
+    places = decimals(max(abs(low), abs(high), abs(metric.delta))) if isfinite(low) and isfinite(high) else 3
+    style = "dim" if metric.role is Role.NOT_COMPARABLE else COLOURS[metric.standing]
+    return [
+        Text(metric.name, style),
+        metric.role.value,
+        measured(metric.baseline),
+        measured(metric.mean),
+        Text(f"{metric.delta:+.{places}f}", style),
+        f"{low:+.{places}f} … {high:+.{places}f}",
+        NONE if metric.p is None else probability(metric.p),
+    ]

@@ -1,4 +1,4 @@
-"""``scalable deploy``: write the files with which a cluster or Airflow runs sweeps, or Prometheus watches them."""
+"""``scalable admin deploy``: write files with which a cluster or Airflow runs sweeps, or Prometheus watches them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def with_prometheus(options: argparse.Namespace, folder: Path) -> Rendered:
         raise UsageError(f"--runs {runs} is a file; name the folder in which runs are recorded, e.g. .scalable/runs")
     alertmanager = address(options.alertmanager or prometheus.ALERTMANAGER_HERE)
     namespace = namespace_name(options.namespace, "--namespace") if options.namespace else None
-    return prometheus.rendered(prometheus.Watching(runs, folder, own_rules(options), alertmanager, namespace))
+    return prometheus.rendered(prometheus.Monitoring(runs, folder, own_rules(options), alertmanager, namespace))
 
 
 def own_rules(options: argparse.Namespace) -> tuple[Rule, ...]:
@@ -125,7 +125,7 @@ def check_options(options: argparse.Namespace) -> None:
         if getattr(options, name) and options.what not in systems:
             option = f"--{name.replace('_', '-')}"
             about = " and ".join(system.capitalize() for system in systems)
-            raise UsageError(f"{option} is about {about}; write scalable deploy {systems[0]} {option}")
+            raise UsageError(f"{option} is about {about}; write scalable admin deploy {systems[0]} {option}")
 
 
 def check_free(folder: Path, *, force: bool) -> None:

@@ -1,4 +1,4 @@
-"""``scalable dlq``: what the store's database refused for good, to be tried again or dropped.
+"""``scalable admin dlq``: what the store's database refused for good, to be tried again or dropped.
 
 Needs no session. Tries again only what is a dead letter; rows that merely wait for a database are in its outbox and
 follow by themselves.
@@ -20,10 +20,11 @@ from scalable.cli.output import console, errors, note, print_json, show_table
 from scalable.errors import UsageError
 from scalable.store import DeadLetter, ReplayOutcome
 from scalable.store.json_values import from_json
+from scalable.store.rows import with_axes
 from scalable.wording import plural, undefined
 
 SHORTEST = 4  # digits of an id that mean one letter as a rule
-NAMES = ("sweep", "variant", "asset", "fold", "cost_bps", "name", "id", "kind", "run")
+NAMES = ("name", "id", "kind", "run")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -50,7 +51,7 @@ def chosen(options: argparse.Namespace, letters: Sequence[DeadLetter]) -> list[s
             raise UsageError("--all means every dead letter; leave out the ids, or --all")
         return [letter.id for letter in letters]
     if not options.ids:
-        raise UsageError(f"which ones? write  scalable dlq {options.action} ID  or --all; scalable dlq list shows them")
+        raise UsageError(f"which ones? write  scalable admin dlq {options.action} ID  or --all; … dlq list  shows them")
     letters_chosen = []
     for written in options.ids:
         alike = [letter.id for letter in letters if letter.id.startswith(written)]
@@ -85,7 +86,9 @@ def show(letters: Sequence[DeadLetter], options: argparse.Namespace) -> int:
     show_table(screen, ["id", "since (UTC)", "kind", "what", ">tries"], rows)
     reasons(screen, letters)
     screen.print()
-    screen.print("  once the cause is gone:  scalable dlq replay --all      to give them up:  scalable dlq drop ID")
+    screen.print(
+        "  once the cause is gone:  scalable admin dlq replay --all      to give up:  scalable admin dlq drop ID"
+    )
     return 0
 
 
@@ -116,6 +119,10 @@ def what(letter: DeadLetter) -> str:
     """Return what the letter is about, as far as it can be read."""
     try:
         content: Any = from_json(letter.content)[letter.kind]
+        if letter.kind == "row" and "axes" not in content:
+            content = with_axes(content)  # written before rows had axes
     except (ValueError, KeyError, TypeError):
         return f"{letter.content[:50]} …"
-    return " ".join(str(content[name]) for name in NAMES if content.get(name) is not None)
+    place = (content.get("axes") or {}).values()
+    named = (content[name] for name in NAMES if content.get(name) is not None)
+    return " ".join(str(each) for each in (content.get("sweep"), *place, *named) if each is not None)

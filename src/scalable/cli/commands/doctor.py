@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scalable.cli import context
+from scalable.cli.commands.validate import code_of_sweep
 from scalable.cli.output import WHOLE, console, errors, print_json, status
 from scalable.doctor import examine
 from scalable.errors import UsageError
@@ -34,6 +35,9 @@ def run(options: argparse.Namespace) -> int:
         findings = examine(
             path, lambda: context.load_whole(text, str(path), options.target, options.overlay), on_step=on_step
         )
+    if options.sweep is not None:
+        loaded = context.load_whole(text, str(path), options.target, options.overlay)
+        findings = [*findings, *code_of_sweep(loaded, options.sweep)]
     good = all(finding.severity is not Severity.ERROR for finding in findings)
     if options.format == "json":
         print_json({"ok": good, "checks": [shape(finding) for finding in findings]})

@@ -1,4 +1,4 @@
-"""``scalable dump``: what every thread of a worker or a run is doing, taken from outside without changing it."""
+"""``scalable ops dump``: what every thread of a worker or a run is doing, taken from outside without changing it."""
 
 from __future__ import annotations
 

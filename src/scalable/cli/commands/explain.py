@@ -17,7 +17,7 @@ from scalable.cli.output import console, note, print_json, show_table
 from scalable.errors import UsageError
 from scalable.observe import RunFolder, RunView, read
 from scalable.observe.jobs import Event, JobHistory, unfinished
-from scalable.observe.liveness import State, is_running, state_in
+from scalable.observe.liveness import RunState, is_running, state_in
 from scalable.observe.mailbox import NoAnswerError, WrongQuestionError
 from scalable.observe.redact import redact
 from scalable.observe.words import clock, one_line
@@ -90,7 +90,7 @@ def viewed(folder: RunFolder, job: str = "") -> RunView:
     return RunView.of(read(folder.journal), job)
 
 
-def history_record(history: JobHistory, session: State) -> dict[str, Any]:
+def history_record(history: JobHistory, session: RunState) -> dict[str, Any]:
     content = {"run": history.job, "state": history.state_in(session), "lines": [history.close(session)]}
     return {**content, "happened": as_dicts(history.events), "incident": history.incident}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,23 +17,27 @@ from scalable.cli.arguments import REPLAY
 from scalable.cli.commands import replay
 from scalable.cli.output import console, facts, margin_text, node_chart, note, print_json, show_table, status, working
 from scalable.errors import PlanningError, UsageError
+from scalable.machine_hours import MachineHours
 from scalable.manifest.machines import Pool
 from scalable.manifest.policies import Margins
+from scalable.observe.hours import machine_hours
 from scalable.planning.acceptance import Criterion, Result
 from scalable.planning.acceptance import acceptance as evaluate
+from scalable.planning.campaign import plan_all
 from scalable.planning.front import Choice
 from scalable.planning.history import History
+from scalable.planning.hours import allocation_left
 from scalable.planning.margins import MarginRow
-from scalable.planning.options import Comparison, compare
+from scalable.planning.options import OptionComparison, compare
 from scalable.planning.plan import Plan, plan_sweep
 from scalable.planning.scenarios import GrowthRow, Month, growth_table, margin_table, months
 from scalable.planning.site import Site
 from scalable.quantities import Duration
-from scalable.wording import plural
+from scalable.wording import plural, undefined
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ForecastAnswer:
     """What a view found: for machines, and how to show it to people."""
 
     record: dict[str, Any]
@@ -46,7 +50,9 @@ def run(options: argparse.Namespace) -> int:
         return replay.run(options)
     loaded = context.load(options)
     if options.sweep and options.view != "timeline":
-        raise UsageError(f"--sweep goes with the timeline, not with {options.view}")
+        raise UsageError(f"only the timeline is of one sweep; {options.view} is of the whole manifest")
+    if options.sweep and options.sweep not in loaded.manifest.sweeps:
+        raise UsageError(undefined("sweep", options.sweep, loaded.manifest.sweeps))
     options.target = loaded.target  # the one that is judged, also where only pools are asked about
     site = context.site(options, loaded, pools_only=options.view != "timeline")
     with working("simulating"):
@@ -58,12 +64,12 @@ def run(options: argparse.Namespace) -> int:
     return answer.status
 
 
-def margins(site: Site, history: History, options: argparse.Namespace) -> Answer:
+def margins(site: Site, history: History, options: argparse.Namespace) -> ForecastAnswer:
     rows = margin_table(site, history)
     if not rows:
         raise PlanningError("the manifest has no scenarios; write e.g. scenarios: {two: {sweeps: {standard: 2}}}")
     shown = partial(show_margins, rows, site.manifest.policies.margins)
-    return Answer({"rows": [row.to_dict() for row in rows]}, shown)
+    return ForecastAnswer({"rows": [row.to_dict() for row in rows]}, shown)
 
 
 def show_margins(rows: Sequence[MarginRow], policy: Margins, screen: Console) -> None:
@@ -93,14 +99,14 @@ def show_margins(rows: Sequence[MarginRow], policy: Margins, screen: Console) ->
     screen.print(note("·", f"{guaranteed} {counted} {meant}", "dim"))
 
 
-def timeline(site: Site, history: History, options: argparse.Namespace) -> Answer:
+def timeline(site: Site, history: History, options: argparse.Namespace) -> ForecastAnswer:
     names = list(site.manifest.sweeps)
     if not names:
         raise PlanningError("the manifest has no sweeps to show on a timeline")
     plan = plan_sweep(site, options.sweep or names[0], Choice(seed=context.seed(options)), history)
     record = plan.to_dict()
     kept = ("sweep", "pool", "timeline", "nodes", "ready_s", "wall_s", "over_s", "node_hours", "utilisation", "cost")
-    return Answer({name: record[name] for name in kept}, partial(show_timeline, plan, site.pools[plan.pool]))
+    return ForecastAnswer({name: record[name] for name in kept}, partial(show_timeline, plan, site.pools[plan.pool]))
 
 
 def show_timeline(plan: Plan, pool: Pool, screen: Console) -> None:
@@ -109,8 +115,9 @@ def show_timeline(plan: Plan, pool: Pool, screen: Console) -> None:
     for line in node_chart(screen, [span for span in plan.nodes if not span.permanent], plan.over_s):
         screen.print(f"  {line}", style="cyan", no_wrap=True, crop=True)
     screen.print()
+    asked = min((span.requested for span in plan.nodes if not span.permanent), default=0.0)
     moments = [
-        (elapsed_text(0), f"{plural(plan.nodes_peak, 'node')} asked for"),
+        (elapsed_text(asked), f"{plural(plan.nodes_peak, 'node')} asked for"),
         (elapsed_text(plan.ready_s), f"nodes are up, {plural(plan.workers, 'worker')} start"),
         (elapsed_text(plan.ready_s + plan.wall_s), "the last row is there"),
         (elapsed_text(plan.over_s), f"the last node is gone, {pool.idle} after its last worker"),
@@ -122,12 +129,12 @@ def show_timeline(plan: Plan, pool: Pool, screen: Console) -> None:
         screen.print(note("·", f"{plan.node_hours:.2f} node-hours paid, {plan.cost}; {used}", "dim"))
 
 
-def options_view(site: Site, history: History, options: argparse.Namespace) -> Answer:
+def options_view(site: Site, history: History, options: argparse.Namespace) -> ForecastAnswer:
     comparison = compare(site, history, context.seed(options))
-    return Answer(comparison.to_dict(), partial(show_options, comparison))
+    return ForecastAnswer(comparison.to_dict(), partial(show_options, comparison))
 
 
-def show_options(comparison: Comparison, screen: Console) -> None:
+def show_options(comparison: OptionComparison, screen: Console) -> None:
     rows = [
         (
             Text.assemble(("▸ " if row.name == comparison.recommended else "  ", "bold green"), (row.name, "bold")),
@@ -152,9 +159,40 @@ def show_options(comparison: Comparison, screen: Console) -> None:
     screen.print(note("·", "time and cost are for every row from scratch; shared is what will happen", "dim"))
 
 
-def month(site: Site, history: History, options: argparse.Namespace) -> Answer:
-    projected = months(site, history)
-    return Answer({"months": [projection.to_dict() for projection in projected]}, partial(show_months, projected))
+def month(site: Site, history: History, options: argparse.Namespace) -> ForecastAnswer:
+    allocation = allocation_use(site, history)
+    budget = site.manifest.budget
+    projected = months(site, history) if allocation is None or (budget and budget.months) else []
+    record = {"months": [projection.to_dict() for projection in projected], "allocation": allocation}
+
+    def show(screen: Console) -> None:
+        show_months(projected, screen)
+        show_allocation(allocation, screen)
+
+    return ForecastAnswer(record, show)
+
+
+def allocation_use(site: Site, history: History) -> dict[str, Any] | None:
+    """Return what runs have used of ``budget.allocation``, what is left, and what the sweeps would use once each."""
+    budget, left = site.allocation, allocation_left(site.manifest, history)
+    if budget is None or left is None:
+        return None
+    planned = plan_all(site, Choice(), history).hours if site.manifest.sweeps else None
+    amounts = {"budget": budget, "used": budget - left, "left": left, "balance": site.balance}
+    if planned is not None:
+        amounts["sweeps"] = MachineHours(planned.of(budget.unit), budget.unit)
+    return {name: amount.to_dict() if amount is not None else None for name, amount in amounts.items()}
+
+
+def show_allocation(allocation: Mapping[str, Any] | None, screen: Console) -> None:
+    if allocation is None:
+        return
+    amounts = {name: machine_hours(value) for name, value in allocation.items()}
+    pairs = [("budget", str(amounts["budget"])), ("used", str(amounts["used"])), ("left", str(amounts["left"]))]
+    pairs += [("account", f"{amounts['balance']} left (sshare)")] if amounts["balance"] is not None else []
+    pairs += [("all sweeps", f"{amounts['sweeps']} if each runs once")] if "sweeps" in amounts else []
+    screen.print(Text("allocation", style="bold"))
+    screen.print(Padding(facts(pairs), (0, 0, 0, 2)))
 
 
 def show_months(projected: Sequence[Month], screen: Console) -> None:
@@ -168,7 +206,7 @@ def show_months(projected: Sequence[Month], screen: Console) -> None:
         rows.append(
             ("  total", f"{projection.margin} left of {projection.budget}", Text(str(projection.total), style="bold"))
         )
-        rows.append(("  bill", f"list prices, {projection.start_and_idle} for idle nodes", str(projection.bill)))
+        rows.append(("  bill", f"list prices, {projection.start_and_idle} to start and idle", str(projection.bill)))
         screen.print(Text(projection.name, style="bold"))
         show_table(screen, ("", "", ">"), rows)
         screen.print()
@@ -176,11 +214,11 @@ def show_months(projected: Sequence[Month], screen: Console) -> None:
         screen.print(note("·", text, "dim"))
 
 
-def growth(site: Site, history: History, options: argparse.Namespace) -> Answer:
+def growth(site: Site, history: History, options: argparse.Namespace) -> ForecastAnswer:
     rows = growth_table(site, history)
     if not rows:
         raise PlanningError("the manifest asks nothing; write budget.growth: {more: {sweeps: {standard: 3}}}")
-    return Answer({"rows": [row.to_dict() for row in rows]}, partial(show_growth, rows))
+    return ForecastAnswer({"rows": [row.to_dict() for row in rows]}, partial(show_growth, rows))
 
 
 def show_growth(rows: Sequence[GrowthRow], screen: Console) -> None:
@@ -202,11 +240,11 @@ def show_growth(rows: Sequence[GrowthRow], screen: Console) -> None:
     show_notes(screen, [(row.question, row.notes) for row in rows], "·", "dim")
 
 
-def acceptance(site: Site, history: History, options: argparse.Namespace) -> Answer:
+def acceptance(site: Site, history: History, options: argparse.Namespace) -> ForecastAnswer:
     criteria = evaluate(site, history, context.seed(options), options.target)
     failed = any(criterion.result is Result.FAIL for criterion in criteria)
     record = {"criteria": [criterion.to_dict() for criterion in criteria]}
-    return Answer(record, partial(show_acceptance, criteria), status=1 if failed else 0)
+    return ForecastAnswer(record, partial(show_acceptance, criteria), status=1 if failed else 0)
 
 
 def show_acceptance(criteria: Sequence[Criterion], screen: Console) -> None:
@@ -228,7 +266,7 @@ def elapsed_text(seconds: float) -> str:
     return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
 
 
-VIEWS: dict[str, Callable[[Site, History, argparse.Namespace], Answer]] = {
+VIEWS: dict[str, Callable[[Site, History, argparse.Namespace], ForecastAnswer]] = {
     "margins": margins,
     "timeline": timeline,
     "options": options_view,

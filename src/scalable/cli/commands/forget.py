@@ -1,4 +1,4 @@
-"""``scalable forget``: a measured peak that is no longer true counts no more in later plans."""
+"""``scalable admin forget``: a measured peak that is no longer true counts no more in later plans."""
 
 from __future__ import annotations
 

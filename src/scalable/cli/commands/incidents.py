@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
@@ -22,11 +22,10 @@ from scalable.cli.operating import save_json
 from scalable.cli.output import Cell, console, errors, facts, note, print_json, show_table
 from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder, RunView, read, runs_dir
-from scalable.observe.evidence import evidence_lines
-from scalable.observe.fields import listed, text
+from scalable.observe.fields import listed, mapping, text
 from scalable.observe.folders import RunFolderError, UnknownRunError
 from scalable.observe.handover import handover
-from scalable.observe.incidents import HIGH, Incident, IncidentFolder, UnknownIncidentError, span
+from scalable.observe.incidents import HIGH, Incident, IncidentFolder, UnknownIncidentError, evidence_lines, span
 from scalable.observe.redact import redact, redact_text
 from scalable.observe.words import length, moment, one_line
 from scalable.wording import plural
@@ -48,6 +47,8 @@ class RunTrouble:
     """What may not be read, with the reason."""
     failures: int = 0
     """Tasks and jobs that failed, with an incident or without; of a run whose folder is elsewhere it is not known."""
+    versions: Mapping[str, Any] = field(default_factory=dict)
+    """Package versions from the store. If the run has a folder, they are read from there instead."""
     stored: bool = False
     """Whether this is what the store has, because the folder is elsewhere."""
 
@@ -123,9 +124,10 @@ def from_store(options: argparse.Namespace) -> list[RunTrouble]:
     runs: dict[str, RunTrouble] = {}
     for row in rows:
         run_id, _, number = row.id.rpartition("/")
-        told = {"kind": row.kind, "started": row.started, "run": row.run, "worker": row.worker}
-        incident = Incident.of({**row.summary, **told, "id": int(number) if number.isdecimal() else 0})
-        runs.setdefault(run_id, RunTrouble(run_id, text(row.summary.get("folder")), [], stored=True))
+        columns = {"kind": row.kind, "started": row.started, "run": row.run, "worker": row.worker}
+        incident = Incident.of({**row.summary, **columns, "id": int(number) if number.isdecimal() else 0})
+        folder, versions = text(row.summary.get("folder")), mapping(row.summary.get("versions"))
+        runs.setdefault(run_id, RunTrouble(run_id, folder, [], versions=versions, stored=True))
         runs[run_id].incidents.append(incident)
     return list(runs.values())
 
@@ -197,7 +199,8 @@ def export(options: argparse.Namespace) -> int:
     """Write an incident with all that is known of its jobs to a file of its own."""
     run, incident = chosen_incident(options)
     source = {"run_id": run.run_id, "folder": redact_text(run.folder), "stored": run.stored}
-    content = {**source, **handover(incident, None if run.stored else RunFolder(Path(run.folder)))}
+    folder = None if run.stored else RunFolder(Path(run.folder))
+    content = {**source, **handover(incident, folder, run.versions)}
     if options.output == "-":
         print_json(content)
     else:

@@ -9,6 +9,8 @@ from pathlib import Path
 from scalable.cli.output import console
 from scalable.errors import UsageError
 from scalable.observe.files import write_beside
+from scalable.observe.folders import FILE
+from scalable.wording import PLACE, command
 
 
 def run(options: argparse.Namespace) -> int:
@@ -22,8 +24,9 @@ def run(options: argparse.Namespace) -> int:
         write_beside(path, text, private=False)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
-    shown = "" if path == Path("scalable.yaml") else f" {path}"
     screen = console()
     screen.print(f"wrote {path}", style="green", markup=False)
-    screen.print(f"  next:  scalable plan{shown}", markup=False)
+    PLACE.clear()
+    next_step = command("plan", *([] if path == Path(FILE) else [path]))
+    screen.print(f"  next:  {next_step}", markup=False)
     return 0

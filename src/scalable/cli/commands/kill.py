@@ -1,4 +1,4 @@
-"""``scalable kill``: end a worker, a job or a sweep of a live session now, with all its processes."""
+"""``scalable ops kill``: end a worker, a job or a sweep of a live session now, with all its processes."""
 
 from __future__ import annotations
 

@@ -11,17 +11,18 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from scalable.catalogue import FACTORS, Variant
 from scalable.cli.commands.results import opened
 from scalable.cli.output import Cell, console, note, print_json, show_table, working
 from scalable.errors import UsageError
 from scalable.manifest.models import Manifest
 from scalable.observe.words import stamp
+from scalable.plugins import factors
 from scalable.store import Config
 from scalable.sweeps import locking
-from scalable.sweeps.gates import decide
+from scalable.sweeps.decisions import decide
 from scalable.sweeps.loading import outcome
-from scalable.wording import undefined
+from scalable.sweeps.results import Outcome, Variant, same
+from scalable.wording import command, undefined
 
 UNKNOWN = "–"
 SHORTEST = 24  # characters of a reason in the list; as many as make a lock one line, for machines get all
@@ -37,16 +38,27 @@ def run(options: argparse.Namespace) -> int:
             return show_change(options, manifest, locking.undo(store, options.reason or ""))
         sweep = sweep_of(manifest, options.factor, options.sweep)
         if sweep is None:
-            variant = variant_of(options.variant, FACTORS[options.factor].variants, f"factor {options.factor}")
+            factor = next(each for each in factors() if each.name == options.factor)
+            variant = variant_of(options.variant, factor.variants, f"factor {factor.name}")
             forced = {"force": options.force, "reason": options.reason or ""}
-            return show_change(options, manifest, locking.lock_untested(store, options.factor, variant, **forced))
+            locked = locking.lock_untested(store, factor.name, variant, factor.variants[0], **forced)
+            return show_change(options, manifest, locked)
         base = store.config()
         with working("comparing"):
             results = outcome(manifest, sweep, store, folder)
             decision = decide(results)
         variant = variant_of(options.variant, results.variants, f"sweep {sweep}")
-        locked = locking.lock(store, decision, variant, force=options.force, reason=options.reason or "", on=base)
+        values = values_of(results, variant)
+        forced = {"force": options.force, "reason": options.reason or ""}
+        locked = locking.lock(store, decision, variant, on=base, values=values, **forced)
         return show_change(options, manifest, locked)
+
+
+def values_of(results: Outcome, variant: Variant) -> dict[str, Variant]:
+    """Return the values on the compared axes of a variant by what it is called."""
+    grid = results.grid
+    values = next(each for each in grid.variants if same(grid.label(each)) == same(variant))
+    return dict(zip(grid.compare, values, strict=True))
 
 
 def check(options: argparse.Namespace) -> None:
@@ -61,18 +73,20 @@ def check(options: argparse.Namespace) -> None:
 def sweep_of(manifest: Manifest, factor: str, named: str | None) -> str | None:
     """Return the sweep whose decision counts: the one that is named, else the one that varies the factor.
 
-    None where no sweep varies a factor of the catalogue.
+    None where no sweep varies a factor of a plug-in.
     """
     if named is not None:
         if named not in manifest.sweeps:
             raise UsageError(undefined("sweep", named, manifest.sweeps))
         varied = manifest.sweeps[named].factor
-        if varied != factor:
+        if factor not in (varied, named):
             raise UsageError(f"sweep {named} varies {varied}, not {factor}; write  scalable lock {quote(varied)} …")
         return named
     those = [name for name, sweep in manifest.sweeps.items() if sweep.factor == factor]
     if not those:
-        if factor in FACTORS:
+        if factor in manifest.sweeps:
+            return factor
+        if any(each.name == factor for each in factors()):
             return None
         raise UsageError(undefined("factor", factor, {sweep.factor for sweep in manifest.sweeps.values()}))
     if len(those) > 1 and factor not in those:
@@ -114,9 +128,7 @@ def show_change(options: argparse.Namespace, manifest: Manifest, locked: locking
     done = {*config.base_env, config.factor}
     open_factors = [name for name, sweep in manifest.sweeps.items() if sweep.factor not in done]
     if open_factors:
-        screen.print(
-            note("▸", f"scalable run --sweep {quote(open_factors[0])}  runs the next factor on this base", "bold")
-        )
+        screen.print(note("▸", f"{command('run', open_factors[0])}  runs the next factor on this base", "bold"))
     return 0
 
 

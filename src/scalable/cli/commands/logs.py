@@ -9,22 +9,27 @@ from collections import defaultdict
 from rich.console import Console
 from rich.text import Text
 
+from scalable.cli import drivers
 from scalable.cli.output import console, errors, nobody_reads, note
 from scalable.errors import UsageError
 from scalable.observe import RunFolder, runs_dir
+from scalable.observe.drivers import DriverFolder
 from scalable.observe.liveness import is_running, running
 from scalable.observe.logs import LogReader, log_files, merged, shown
 from scalable.observe.redact import Redactor
 from scalable.wording import some_of
 
 EVERY_S = 0.3  # how often followed logs are looked at
+DRIVER_EVERY_S = 2.0  # a look may ask Slurm whether the driver is there
 LISTED = 20  # workers named in a message
 COLOURS = ("cyan", "green", "magenta", "blue", "yellow")
 
 
 def run(options: argparse.Namespace) -> int:
-    folder = chosen(options)
     lines = number_of_lines(options.lines)
+    if options.driver:
+        return show_driver(options, lines)
+    folder = chosen(options)
     only = worker(folder, options.worker) if options.worker is not None else None
     reader = LogReader(folder.logs, only)
     if not reader.files() and not options.follow:
@@ -51,6 +56,26 @@ def run(options: argparse.Namespace) -> int:
     for why in reader.unreadable.values():
         errors().print(f"{why}", style="bold red", markup=False, soft_wrap=True)
     return 1 if reader.unreadable else 0
+
+
+def show_driver(options: argparse.Namespace, lines: int) -> int:
+    """Print what a detached driver printed: that of the run, or the latest, which may still wait for its run."""
+    base = runs_dir(manifest=options.manifest)
+    wanted = [driver for driver in DriverFolder.all(base) if options.run_id in (None, driver.run_id, driver.id)]
+    if not wanted:
+        raise UsageError("no detached driver is recorded here; scalable run --detach  starts one")
+    driver, screen, redactor = wanted[0], console(), Redactor()
+    reader = LogReader(driver.path, "driver")
+    for _, line in merged(reader.begin(lines, last=not options.follow)):
+        screen.print(Text(shown(line, redactor)), soft_wrap=True)
+    while options.follow and not nobody_reads():
+        going_on = drivers.is_there(driver)
+        for _, line in merged(reader.new(last=not going_on)):
+            screen.print(Text(shown(line, redactor)), soft_wrap=True)
+        if not going_on:
+            break
+        time.sleep(DRIVER_EVERY_S)
+    return 0
 
 
 def chosen(options: argparse.Namespace) -> RunFolder:

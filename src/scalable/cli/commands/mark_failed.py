@@ -1,4 +1,4 @@
-"""``scalable mark-failed``: results that are in the store count no longer and are computed again.
+"""``scalable ops mark-failed``: results that are in the store count no longer and are computed again.
 
 Needs no session; a live one sees it, since both use the store. ``--undo`` lets them count again.
 """
@@ -14,6 +14,7 @@ from scalable.cli.output import console, errors, note, print_json
 from scalable.errors import UsageError
 from scalable.store import Row, Store
 from scalable.store.marking import mark_rows, meant, row_name, unmark
+from scalable.sweeps.rows import matches, row_axes
 from scalable.wording import plural
 
 LISTED = 10  # rows shown before somebody agrees; machines get all
@@ -23,7 +24,12 @@ def run(options: argparse.Namespace) -> int:
     if not options.undo and not (options.reason or "").strip():
         raise UsageError('--reason is empty; say what is wrong with the result, e.g. --reason "wrong prices in March"')
     with context.opened_store(options) as store:
-        rows = [row for row in meant(store, options.name) if row.marked or not options.undo]
+        where = context.chosen(options)
+        named = meant(store, options.name)
+        rows = [row for row in named if (row.marked or not options.undo) and matches(row_axes(row), where)]
+        if named and not rows and where:
+            text = ", ".join(f"{axis}={value}" for axis, value in where.items())
+            raise UsageError(f"{options.name} has no row with {text}; scalable results --all  lists them")
         to_do = rows if options.undo else [row for row in rows if not row.marked]
         content = {"name": options.name, "rows": [row_name(row) for row in to_do], "dry_run": options.dry_run}
         if options.format != "json":

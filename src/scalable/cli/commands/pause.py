@@ -1,4 +1,4 @@
-"""``scalable pause``: nothing new starts in a live session; with ``--now`` what runs is stopped and workers go."""
+"""``scalable ops pause``: nothing new starts in a live session; with ``--now`` what runs is stopped and workers go."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     screen = console()
     phrases = paused(answer, now=options.now)
     rest = f" {', '.join(phrases)};" if phrases else ""
-    screen.print(f"paused {folder.run_id}:{rest} scalable resume  goes on", soft_wrap=True)
+    screen.print(f"paused {folder.run_id}:{rest} scalable ops resume  goes on", soft_wrap=True)
     if text := not_paused(answer):
         screen.print(note("!", text, "bold yellow"))
     return 0

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from shlex import quote
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.padding import Padding
@@ -13,20 +16,28 @@ from rich.text import Text
 from scalable.cli import context
 from scalable.cli.operating import save_shown
 from scalable.cli.output import console, errors, facts, margin_text, node_chart, note, print_json, show_table, working
-from scalable.errors import UsageError
+from scalable.errors import ScalableError, UsageError
+from scalable.machine_hours import NODE_HOURS, UNITS, HeldResources, MachineHours, hours_text
 from scalable.manifest import Loaded
 from scalable.planning.campaign import Campaign, plan_all
 from scalable.planning.components import ComponentPlan, plan_components
 from scalable.planning.front import Choice
 from scalable.planning.plan import Plan, plan_sweep
 from scalable.quantities import Duration
-from scalable.wording import plural, undefined
+from scalable.store import Filter
+from scalable.sweeps.loading import open_results, outcome
+from scalable.wording import command, plural, undefined
+
+if TYPE_CHECKING:
+    from scalable.verdicts.power import Power
 
 
 def run(options: argparse.Namespace) -> int:
     loaded = context.load(options)
     if options.pilot and not options.dry_run:
         run_pilots(loaded, options)
+    if options.sweep is not None and options.sweep not in loaded.manifest.sweeps:
+        raise UsageError(undefined("sweep", options.sweep, loaded.manifest.sweeps))
     return planned(options, loaded, options.sweep)
 
 
@@ -43,7 +54,10 @@ def planned(options: argparse.Namespace, loaded: Loaded, sweep: str | None) -> i
     else:
         choice = Choice(options.objective or "balance", options.policy or "safe", context.seed(options))
         with working("simulating"):
-            result = plan_sweep(site, sweep, choice, past) if sweep is not None else plan_all(site, choice, past)
+            if sweep is None:
+                result = plan_all(site, choice, past)
+            else:
+                result = replace(plan_sweep(site, sweep, choice, past), power=power(options, loaded, sweep))
     if options.output is not None:
         save_shown(Path(options.output), options.format, result.to_dict(), lambda screen: show(screen, result))
     elif options.format == "json":
@@ -51,10 +65,22 @@ def planned(options: argparse.Namespace, loaded: Loaded, sweep: str | None) -> i
     else:
         show(console(), result)
     if not isinstance(result, ComponentPlan) and result.over_budget and not options.over_budget:
-        text = f"refused: {result.cost} is over the {result.budget_left} left of this month's budget"
-        errors().print(f"{text}; --over-budget accepts it", style="bold red")
+        errors().print(f"refused: {result.over_budget_text}; --over-budget accepts it", style="bold red")
         return 1
     return 0
+
+
+def power(options: argparse.Namespace, loaded: Loaded, sweep: str) -> Power:
+    """Return what a sweep can find, by the spread of its earlier rows where the store has some."""
+    from scalable.sweeps.power import sweep_power
+
+    manifest = loaded.manifest
+    earlier = None
+    with suppress(ScalableError, OSError):  # no store, or code that cannot be imported: then nothing was measured
+        folder = context.manifest_path(options.manifest).resolve().parent
+        with open_results(manifest, create=False) as store:
+            earlier = outcome(manifest, sweep, store, folder) if store.keys(Filter(sweep=sweep)) else None
+    return sweep_power(manifest.sweeps[sweep], manifest.groups, earlier)
 
 
 def run_pilots(loaded: Loaded, options: argparse.Namespace) -> None:
@@ -124,15 +150,35 @@ def plan_facts(plan: Plan) -> list[tuple[str, str]]:
     if plan.cost is not None:
         money = str(plan.cost)
         if plan.cost_computing != plan.cost:  # where workers are charged, not nodes, both are one
-            money += f", idle tail included ({plan.cost_computing} while computing)"
+            money += f", start and idle tail included ({plan.cost_computing} while computing)"
         if plan.budget_left is not None:
             money += f"; {plan.budget_left} of this month's budget left"
         pairs.append(("cost", money))
+    pairs += hours_facts(plan.hours, plan.allocation_left, plan.provider)
     pairs.append(("margins", margins))
+    if plan.power is not None:
+        from scalable.sweeps.power import power_text
+
+        pairs.append(("power", power_text(plan.power)))
     if plan.node_hours:
         used = f"{margin_text(plan.utilisation)} of their CPU time used"
         pairs.append(("paid", f"{plan.node_hours:.2f} node-hours, {used}"))
     return pairs
+
+
+def hours_facts(
+    hours: HeldResources | None, left: MachineHours | None, provider: str = "slurm"
+) -> Iterator[tuple[str, str]]:  # fmt: skip
+    """Yield the hours that a plan uses of an allocation, where machines are counted in hours."""
+    if left is None and provider != "slurm":
+        return
+    rest = f"; {left} of budget.allocation left" if left is not None else ""
+    if hours is None:
+        yield "hours", f"not known yet: nothing was measured{rest}"
+        return
+    budgeted = left.unit if left is not None else ""
+    units = [unit for unit in UNITS if hours.of(unit) and (unit != NODE_HOURS or unit == budgeted)]
+    yield "hours", ", ".join(f"{hours_text(hours.of(unit))} {unit}" for unit in units) + rest
 
 
 def show_front(screen: Console, plan: Plan) -> None:
@@ -186,9 +232,16 @@ def show_campaign(screen: Console, campaign: Campaign) -> None:
             cost,
         )
     )
+    if (turns := campaign.in_turn) is not None:
+        costs = str(turns.cost) if turns.cost is not None else "–"
+        nodes, took = str(turns.nodes_peak), str(Duration(turns.wall_s))
+        rows.append((Text("in turn", style="bold"), "", "", "", "", nodes, took, "", costs))
     columns = ("sweep", ">rows", ">jobs", "profile", ">workers", ">nodes", ">time", ">unshared", ">cost")
     show_table(screen, columns, rows)
     screen.print()
+    if campaign.in_turn is not None:
+        ways = "together: in one session; in turn: one after the other, each with its own  scalable run"
+        screen.print(note("·", ways, "dim"))
     for plan in campaign.plans:
         for finding in plan.warnings:
             screen.print(note("!", f"{plan.sweep}: {finding.advice}", "bold yellow"))
@@ -196,8 +249,10 @@ def show_campaign(screen: Console, campaign: Campaign) -> None:
         screen.print(note("·", text, "dim"))
     if campaign.budget_left is not None:
         screen.print(note("·", f"{campaign.budget_left} of this month's budget left", "dim"))
+    for _, hours in hours_facts(campaign.hours, campaign.allocation_left, campaign.plans[0].provider):
+        screen.print(note("·", f"together {hours}", "dim"))
     first = campaign.plans[0].sweep
-    screen.print(note("·", f"scalable plan --sweep {quote(first)}  shows one of them with its front", "dim"))
+    screen.print(note("·", f"{command('plan', first)}  shows one of them with its front", "dim"))
 
 
 def show_components(screen: Console, plan: ComponentPlan) -> None:
@@ -214,10 +269,19 @@ def show_components(screen: Console, plan: ComponentPlan) -> None:
     ]
     show_table(screen, ("component", ">workers", ">CPU", ">memory", ">walltime"), rows)
     screen.print()
+    pairs = []
+    if plan.jobs:
+        each = ", ".join(f"{task} {jobs:,}" for task, jobs in plan.jobs.items())
+        pairs.append(("jobs", f"{sum(plan.jobs.values()):,}: {each}"))
     if plan.wall_s is not None:
-        screen.print(Padding(facts([("time", f"about {Duration(plan.wall_s)}")]), (0, 0, 0, 2)))
+        pairs.append(("time", f"about {Duration(plan.wall_s)}"))
     if (cost := plan.cost_estimate) is not None:
-        screen.print(Padding(facts([("cost", f"{cost.currency} {cost.total_hourly:.2f} an hour")]), (0, 0, 0, 2)))
+        whole = f", {plan.cost} in that time" if plan.cost is not None else ""
+        pairs.append(("cost", f"{cost.currency} {cost.total_hourly:.2f} an hour{whole}"))
+    if plan.allocation_left is not None:
+        pairs += hours_facts(plan.hours, plan.allocation_left)
+    if pairs:
+        screen.print(Padding(facts(pairs), (0, 0, 0, 2)))
     for finding in plan.warnings:
         screen.print(note("!", finding.advice, "bold yellow"))
     screen.print(note("Assumed:", "; ".join(plan.assumptions), "dim"))

@@ -1,4 +1,4 @@
-"""``scalable profile``: where a worker or a run spends its time, as a flame graph taken from outside."""
+"""``scalable ops profile``: where a worker or a run spends its time, as a flame graph taken from outside."""
 
 from __future__ import annotations
 

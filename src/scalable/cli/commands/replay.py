@@ -28,14 +28,14 @@ def run(options: argparse.Namespace) -> int:
     for name in OPTIONS:
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} does not go with replay, which takes everything from the run")
-    folder = RunFolder.find(options.manifest)
+    folder = RunFolder.find(options.named)
     with working("replaying"):
-        found = replay(recording(folder))
+        replayed = replay(recording(folder))
     if options.format == "json":
-        print_json(redact({"run": folder.run_id, **found.to_dict()}))
+        print_json(redact({"run": folder.run_id, **replayed.to_dict()}))
     else:
-        show(console(), folder.run_id, found)
-    return 0 if found.same else 1
+        show(console(), folder.run_id, replayed)
+    return 0 if replayed.same else 1
 
 
 def recording(folder: RunFolder) -> Recording:
@@ -46,33 +46,33 @@ def recording(folder: RunFolder) -> Recording:
         raise UsageError(f"{folder.run_id} was recorded without its events ({folder.events.name}); replay a later run")
     records = read(folder.events)
     try:
-        found = Recording.of(records)
+        recorded = Recording.of(records)
         if records.damaged:
             raise ReplayError(f"{plural(records.damaged, 'line')} of its events cannot be read")
     except ReplayError as error:
         raise ReplayError(f"{folder.run_id} cannot be replayed: {error}") from None
-    return found
+    return recorded
 
 
-def show(screen: Console, run_id: str, found: Replay) -> None:
-    if found.difference is None:
-        came = f"{plural(found.events, 'event')} led to the same {plural(found.instructions, 'instruction')}"
+def show(screen: Console, run_id: str, replayed: Replay) -> None:
+    if replayed.difference is None:
+        came = f"{plural(replayed.events, 'event')} led to the same {plural(replayed.instructions, 'instruction')}"
         screen.print(Text.assemble(("same decisions", "bold green"), f"    {run_id}: {came}"))
     else:
-        show_difference(screen, run_id, found.difference, found.events)
+        show_difference(screen, run_id, replayed.difference, replayed.events)
     screen.print()
-    if found.simulated is not None:
-        show_simulated(screen, found.simulated)
+    if replayed.simulated is not None:
+        show_simulated(screen, replayed.simulated)
     else:
-        screen.print(note("·", f"not simulated: {found.why_not}", "dim"))
+        screen.print(note("·", f"not simulated: {replayed.why_not}", "dim"))
 
 
-def show_difference(screen: Console, run_id: str, found: Difference, events: int) -> None:
-    where = f"    {run_id}: from event {found.number} of {events} on, {found.at_s:.3f} s after the start"
+def show_difference(screen: Console, run_id: str, difference: Difference, events: int) -> None:
+    where = f"    {run_id}: from event {difference.number} of {events} on, {difference.at_s:.3f} s after the start"
     screen.print(Text.assemble(("other decisions", "bold red"), where))
-    lines = [("event", in_words(found.event))]
-    lines += [("then", line) for line in beyond(found.then, found.now)]
-    lines += [("now", line) for line in beyond(found.now, found.then)]
+    lines = [("event", in_words(difference.event))]
+    lines += [("then", line) for line in beyond(difference.then, difference.now)]
+    lines += [("now", line) for line in beyond(difference.now, difference.then)]
     screen.print(Padding(facts(lines), (0, 0, 0, 2)))
 
 
@@ -94,10 +94,13 @@ def in_words(recorded: Mapping[str, Any]) -> str:
     return ", ".join((kind, *(f"{name} {value}" for name, value in values.items() if value is not None)))
 
 
-def show_simulated(screen: Console, found: Simulated) -> None:
-    off = Text(f"{found.off * 100:+.1f} %", style="yellow" if abs(found.off) > CLOSE else "green")
+def show_simulated(screen: Console, simulated: Simulated) -> None:
+    off = Text(f"{simulated.off * 100:+.1f} %", style="yellow" if abs(simulated.off) > CLOSE else "green")
     lines: list[tuple[str, str | Text]] = [
-        ("took", length(found.actual_s)),
-        ("simulated", Text.assemble(f"{length(found.simulated_s)}, ", off, " with its start-up times and durations")),
+        ("took", length(simulated.actual_s)),
+        (
+            "simulated",
+            Text.assemble(f"{length(simulated.simulated_s)}, ", off, " with its start-up times and durations"),
+        ),
     ]
     screen.print(Padding(facts(lines), (0, 0, 0, 2)))

@@ -17,16 +17,30 @@ from scalable.cli.operating import save_shown
 from scalable.cli.output import Cell, console, facts, note, print_json, show_table, working
 from scalable.errors import ScalableError, UsageError
 from scalable.findings import Finding
-from scalable.observe import RunFolder
+from scalable.machine_hours import CORE_HOURS, GPU_HOURS, hours_text
+from scalable.observe import RunFolder, fan_out
 from scalable.observe.alerts import TOLD_OTHERWISE
 from scalable.observe.files import write_beside
 from scalable.observe.redact import redact
 from scalable.observe.report import recorded_report
-from scalable.observe.words import BESIDE, UNKNOWN, clock, fine, hours, length, moment, named, one_line, paid, size
+from scalable.observe.words import (
+    BESIDE,
+    TIGHT,
+    UNKNOWN,
+    clock,
+    fine,
+    hours,
+    hours_line,
+    length,
+    moment,
+    named,
+    one_line,
+    paid,
+    size,
+)
 from scalable.quantities import percent
 from scalable.wording import plural
 
-TIGHT = 0.8  # above this part of its limit a peak is worth a colour
 LISTED = 8  # incidents, alerts and decisions shown to people; machines get all
 
 
@@ -87,6 +101,7 @@ def show(screen: Console, report: Mapping[str, Any]) -> None:
     show_decisions(screen, scaling["decisions"])
     show_sweeps(screen, report["sweeps"])
     show_tasks(screen, report["tasks"])
+    show_fan_outs(screen, report)
     show_failures(screen, report["failures"])
     show_peaks(screen, report["peaks"])
     show_plan(screen, report["plan_vs_actual"])
@@ -106,6 +121,7 @@ def run_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("target", f"{place} ({run['provider']})" if place and run.get("provider") else place),
         ("command", one_line(named(run.get("command")))),
         ("cost", paid(report["cost"])),
+        ("hours", hours_line(report["hours"], over=True) if report["hours"] else ""),
     ]
     return [(name, text) for name, text in pairs if text]
 
@@ -148,15 +164,29 @@ def show_tasks(screen: Console, tasks: Mapping[str, Mapping[str, Any]]) -> None:
     if not worked:
         return
     section(screen, "Tasks")
+    recalled = any(each["recalled"] for each in worked.values())
     rows: list[Sequence[Cell]] = []
     for tag, each in worked.items():
         seconds = each["seconds"]
         busy = percent(each["busy_share"]) if each["busy_share"] is not None else UNKNOWN
         failed = Text(f"{each['failed']:,}", style="bold red" if each["failed"] else "")
         times = [length(seconds[name]) if seconds["mean"] is not None else UNKNOWN for name in ("p50", "p95", "total")]
-        rows.append([Text(tag, style="bold"), f"{each['count']:,}", failed, f"{each['retries']:,}", *times, busy])
-    columns = ("", ">ended", ">failed", ">retries", ">median", ">95 % within", ">together", ">busy")
+        counts = (f"{each['count']:,}", *((f"{each['recalled']:,}",) if recalled else ()), failed)
+        rows.append([Text(tag, style="bold"), *counts, f"{each['retries']:,}", *times, busy])
+    cached = (">from the cache",) if recalled else ()
+    columns = ("", ">ended", *cached, ">failed", ">retries", ">median", ">95 % within", ">together", ">busy")
     show_table(screen, columns, rows, indent=2)
+
+
+def show_fan_outs(screen: Console, report: Mapping[str, Any]) -> None:
+    if not report["fan_outs"]:
+        return
+    section(screen, "Tasks by axis")
+    over = report["run"]["ended"] is not None
+    for task, each in report["fan_outs"].items():
+        lines = [(task, fan_out.in_words(each, over=over))]
+        lines += [(f"  {axis}", counts) for axis, counts in fan_out.by_value(each)]
+        screen.print(Padding(facts(lines), (0, 0, 0, 2)))
 
 
 def show_failures(screen: Console, failures: list[Mapping[str, Any]]) -> None:
@@ -198,6 +228,11 @@ def show_plan(screen: Console, both: Mapping[str, Any] | None) -> None:
     rows += [(f"peak {tag}", size(each["planned"]), size(each["actual"])) for tag, each in both["peaks"].items()]
     if both["node_hours"]["planned"] and both["node_hours"]["actual"] is not None:
         rows.append(("machine-hours", hours(both["node_hours"]["planned"]), hours(both["node_hours"]["actual"])))
+    rows += [
+        (unit, hours_text((both["hours"]["planned"] or {}).get(unit, 0.0)), hours_text(both["hours"]["actual"][unit]))
+        for unit in (CORE_HOURS, GPU_HOURS)
+        if (both["hours"]["actual"] or {}).get(unit)
+    ]
     rows.append(("cost", paid(both["cost"]["planned"]), paid(both["cost"]["actual"])))
     rows.append(("retries", str(both["retries"]["planned"]), str(both["retries"]["actual"])))
     known = [(name, planned or UNKNOWN, actual or UNKNOWN) for name, planned, actual in rows if planned or actual]

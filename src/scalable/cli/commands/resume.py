@@ -1,4 +1,4 @@
-"""``scalable resume``: a paused session goes on."""
+"""``scalable ops resume``: a paused session goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``scalable rollback``: the plan before holds again, for later runs and for a session that is live."""
+"""``scalable ops rollback``: the plan before holds again, for later runs and for a session that is live."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def show(pin: Pin, was: Pin, place: PinScope, content: dict[str, Any]) -> None:
     screen.print(f"  instead of {was.run}: {was.shown()}", soft_wrap=True)
     if content["dry_run"]:
         return
-    screen.print("  plans and runs from now on use it; scalable rollback --undo  lifts it", soft_wrap=True)
+    screen.print("  plans and runs from now on use it; scalable ops rollback --undo  lifts it", soft_wrap=True)
     for applied_to in content["live"]:
         changes = [f"{plural(n['to'], f'{tag} worker')} (had {n['from']})" for tag, n in applied_to["workers"].items()]
         stay = "; those that are there keep their size: end it and run it again if that is what was wrong"

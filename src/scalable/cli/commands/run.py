@@ -11,28 +11,31 @@ import runpy
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from shlex import quote
 from typing import Any, NoReturn, Self
 
+from scalable.axes import count
 from scalable.cli import context, progress
 from scalable.cli.main import safe_streams
+from scalable.cli.operating import agreed
 from scalable.cli.output import console, errors, facts, note, print_json, print_traceback, working
 from scalable.errors import PlanningError, UsageError
 from scalable.manifest import Loaded
-from scalable.manifest.models import Manifest
+from scalable.manifest.models import Manifest, Task
 from scalable.manifest.targets import LocalTarget
-from scalable.observe import RunFolder, RunView, read
+from scalable.observe import RunFolder, RunView, read, runs_dir
 from scalable.planning.loads import route
 from scalable.quantities import Duration
 from scalable.session.driver.tasks import as_json, chosen
+from scalable.session.money.hours import raise_budget
+from scalable.session.operate.detaching import HandedOver, detach, driving, own_folder
 from scalable.session.session import ScalableSession
 from scalable.session.sweep.outcomes import SweepOutcome
 from scalable.store.urls import shown_url
-from scalable.wording import plural, undefined
+from scalable.wording import command, plural, undefined
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 LONGEST = 400  # characters of a task's result that are shown to people
@@ -56,6 +59,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.rest[0]}: what follows -- is for a script; name it: --workflow F.py")
     loaded = context.load(options)
     sweep = options.sweep or (None if options.workflow or options.tasks else only_sweep(loaded.manifest))
+    check_sweep(loaded.manifest, sweep)
     if sweep is None:
         check_about_sweeps(options)
     elif options.here:
@@ -67,11 +71,14 @@ def run(options: argparse.Namespace) -> int:
 
         options.seed = options.output = None  # which only the plan's own command takes
         return planned(options, loaded, sweep)
+    if options.detach:
+        return detached(options, loaded)
     session = ScalableSession(loaded, context.manifest_path(options.manifest))
+    driver = own_folder()
     if session.pin is not None:
         errors().print(f"workers are {session.pin.note}", soft_wrap=True)
     try:
-        with orderly_end():
+        with orderly_end(), driving(driver, session, lambda text: errors().print(text, soft_wrap=True)):
             if sweep is not None:
                 return run_sweep(session, sweep, options)
             return run_tasks(session, options) if options.workflow is None else run_workflow(session, options)
@@ -79,12 +86,25 @@ def run(options: argparse.Namespace) -> int:
         if session.run is not None:
             conclude(session.run, "job" if sweep is not None else "task")
             if sweep is not None:
-                errors().print(
-                    f"rows that are there stay: scalable run --sweep {quote(sweep)}  goes on from them", soft_wrap=True
-                )
+                errors().print(f"rows that are there stay: {command('run', sweep)}  goes on from them", soft_wrap=True)
         if isinstance(error, Stopped):
             return error.status
+        if isinstance(error, HandedOver):  # the successor's end is the truth
+            return 0
         raise
+
+
+def detached(options: argparse.Namespace, loaded: Loaded) -> int:
+    """Start the driver so that it outlives this shell, and say how to find it."""
+    from scalable.cli.drivers import show_driver
+
+    manifest = loaded.manifest
+    target = manifest.targets.get(loaded.target or "")
+    with working("starting the driver"):
+        runs = runs_dir(manifest=context.manifest_path(options.manifest))
+        folder = detach(options.arguments, target, manifest.project.name, runs)
+    show_driver(folder, options.format)
+    return 0
 
 
 @contextmanager
@@ -120,18 +140,27 @@ def check_script(path: str) -> None:
         raise UsageError(f"the workflow {path} is no Python script:\n{cause}") from None
 
 
+def check_sweep(manifest: Manifest, sweep: str | None) -> None:
+    """Complain about a sweep that there is not, and say what may have been meant."""
+    if sweep is None or sweep in manifest.sweeps:
+        return
+    if sweep in manifest.tasks:
+        raise UsageError(f"{sweep} is a task; write  {command('run', '--task', sweep)}")
+    raise UsageError(undefined("sweep", sweep, manifest.sweeps))
+
+
 def check_about_sweeps(options: argparse.Namespace) -> None:
     about_sweeps = {
-        "--asset": options.asset, "--here": options.here, "--holder": options.holder, "--pilot": options.pilot,
-        "--profile": options.profile,
+        "--asset": options.asset, "--where": options.where, "--here": options.here, "--holder": options.holder,
+        "--pilot": options.pilot, "--profile": options.profile, "--fresh": options.fresh,
     }  # fmt: skip
     for name, given in about_sweeps.items():
         if given:
-            raise UsageError(f"{name} is about a sweep; name one: --sweep S")
+            raise UsageError(f"{name} is about a sweep; name one: {command('run', 'SWEEP', name)}")
 
 
 def on_this_machine(options: argparse.Namespace, loaded: Loaded, sweep: str) -> Loaded:
-    """One worker here instead of those of the target, of which all else holds: what a pod of one asset has room for.
+    """One worker here instead of those of the target, of which all else holds: what a pod for a part has room for.
 
     A run that is out of memory has no larger profile to go to: the machine, or the pod, is as large as its own.
     """
@@ -155,35 +184,62 @@ def only_sweep(manifest: Manifest) -> str | None:
     names = list(manifest.sweeps)
     if len(names) > 1:
         raise UsageError(
-            f"the manifest has several sweeps; name one: --sweep {quote(names[0])}  (also {', '.join(names[1:])})"
+            f"the manifest has several sweeps; name one: {command('run', names[0])}  (also {', '.join(names[1:])})"
         )
     return names[0] if names else None
 
 
 def run_sweep(session: ScalableSession, name: str, options: argparse.Namespace) -> int:
     """Compute what the store lacks, then show what it has: results, decision, and where they are."""
+    if options.fresh and not forgotten(session, name, options):
+        return 1
     if options.pilot:
         pilot(session, name)
     with Waiting("getting ready") as waiting:
         plan = session.plan_sweep(name, objective=options.objective, policy=options.policy)
         if not options.pilot and not plan.measured and plan.wall_s > WORTH_A_PILOT_S:
             offer = f"planned at {Duration(plan.wall_s)}, but nothing was measured yet"
-            waiting.tell(f"{offer}: scalable plan --sweep {quote(name)} --pilot  runs a few jobs and plans from them")
+            waiting.tell(f"{offer}: {command('plan', name, '--pilot')}  runs a few jobs and plans from them")
         if plan.over_budget and not options.over_budget:
-            rest, some = plan.budget_left, plan.budget_left is not None and plan.budget_left.amount > 0
-            remedy = "--over-budget  runs it until that is used up" if some else "raise budget.monthly to run it"
-            raise PlanningError(f"{name} would cost {plan.cost}; {rest} is left of this month's budget; {remedy}")
+            rests = (plan.budget_left, plan.allocation_left)
+            some = all(rest.amount > 0 for rest in rests if rest is not None)
+            more = f"{raise_budget(session.manifest)} to run it"
+            remedy = "--over-budget  runs it until that is used up" if some else more
+            raise PlanningError(f"{name}: {plan.over_budget_text}; {remedy}")
         outcome = session.run_sweep(
-            name, plan, watched=waiting.over, tell=waiting.tell, asset=options.asset, holder=options.holder or ""
+            name,
+            plan,
+            watched=waiting.over,
+            tell=waiting.tell,
+            where=context.chosen(options),
+            holder=options.holder or "",
         )
     run_id = session.run.run_id if session.run is not None else None
     if options.format == "json":
         print_json({"run_id": run_id, "sweep": name, **outcome.to_dict()})
     else:
-        show_outcome(session, outcome, options.asset)
+        show_outcome(session, outcome, context.chosen(options))
     if session.run is not None:
         conclude(session.run, "job")
     return 0 if outcome.complete else 1
+
+
+def forgotten(session: ScalableSession, name: str, options: argparse.Namespace) -> bool:
+    """Let the finished rows of a sweep count no longer, so that they are computed again; return whether to go on."""
+    from scalable.store.marking import mark_rows
+
+    if options.asset is not None:
+        raise UsageError("--fresh computes the whole sweep again; leave out --asset")
+    with session.open_store() as store:
+        there = store.find(session.compile(name, store, None).where)
+        rows = [row for row in there.values() if row.finished]
+        question = f"compute {plural(len(rows), 'finished row')} of {name} again, with every stage?"
+        if rows and not agreed(question, options.yes, "say --yes to compute them again without being asked"):
+            errors().print("nothing was changed")
+            return False
+        if rows:
+            mark_rows(store, rows, name, "computed again with --fresh")
+    return True
 
 
 def pilot(session: ScalableSession, name: str) -> None:
@@ -246,7 +302,7 @@ def run_tasks(session: ScalableSession, options: argparse.Namespace) -> int:
         content = {name: as_json(value) for name, value in results.items()}
         print_json({"run_id": session.folder.run_id, "results": content})
     else:
-        console().print(facts([(name, result_text(value)) for name, value in results.items()]))
+        console().print(facts([(name, task_text(todo[name], value)) for name, value in results.items()]))
         conclude(session.folder)
     return 0
 
@@ -270,7 +326,8 @@ def run_workflow(session: ScalableSession, options: argparse.Namespace) -> int:
             errors().print(str(stop.code), markup=False, soft_wrap=True)
         status, reason = ("failed", f"exit status {code}") if code else ("ok", "")
     except KeyboardInterrupt as stop:
-        status, reason, code = "interrupted", str(stop) or "KeyboardInterrupt", getattr(stop, "status", 130)
+        code = 0 if isinstance(stop, HandedOver) else getattr(stop, "status", 130)
+        status, reason = "interrupted", str(stop) or "KeyboardInterrupt"
     except BaseException as error:  # noqa: BLE001 - the script's own; its traceback is what its author needs
         status, reason, code = "failed", f"{type(error).__name__}: {error}", 1
         show_error(error, options.workflow)
@@ -305,7 +362,7 @@ def conclude(folder: RunFolder, noun: str = "task") -> None:
     """One line about what happened, on stderr: stdout is the script's."""
     view = RunView.of(read(folder.journal))
     if not view.status:  # the disk did not take it, or someone could not wait for the end
-        warning = f"{folder.run_id}: its end is not in its journal; scalable report  shows what is"
+        warning = f"{folder.run_id}: its end is not in its journal; {command('report')}  shows what is"
         errors().print(warning, style="bold red", soft_wrap=True)
         return
     ended = sum(work.finished for work in view.work.values())
@@ -313,30 +370,30 @@ def conclude(folder: RunFolder, noun: str = "task") -> None:
     took = Duration(view.last - view.began) if view.began is not None and view.last is not None else "–"
     style = "green" if view.status == "ok" else "bold red"
     text = f"{folder.run_id}: {view.status} in {took}, {plural(ended, noun)} done{failed}"
-    if incidents := len(view.incident_kinds):
-        text += f", {plural(incidents, 'incident')} (scalable incidents)"
-    errors().print(f"{text}; scalable report  shows more", style=style, soft_wrap=True)
+    if incidents := view.incident_count:
+        text += f", {plural(incidents, 'incident')} ({command('incidents')})"
+    errors().print(f"{text}; {command('report')}  shows more", style=style, soft_wrap=True)
 
 
-def show_outcome(session: ScalableSession, outcome: SweepOutcome, asset: str | None = None) -> None:
+def show_outcome(session: ScalableSession, outcome: SweepOutcome, where: Mapping[str, str]) -> None:
     """Results and decision as  scalable results  and  scalable decide  show them, and where the rows are."""
     from scalable.cli.commands import decide, results
-    from scalable.sweeps.gates import decide as decided
+    from scalable.sweeps.decisions import decide as decided
     from scalable.sweeps.loading import outcome as loaded
 
     screen = console()
     with working("comparing"), session.open_store() as store:
-        stored = loaded(session.manifest, outcome.sweep, store, session.path.resolve().parent, asset)
+        stored = loaded(session.manifest, outcome.sweep, store, session.path.resolve().parent, where)
     screen.print(results.title(stored))
     screen.print()
     if stored.finished:
         results.show_variants(screen, stored)
     results.show_shortfall(screen, stored)
-    if len(stored.variants) > 1 and stored.finished and asset is None:  # one asset decides nothing
+    if len(stored.variants) > 1 and stored.finished and not where:  # some rows decide nothing
         screen.print()
-        decide.show(screen, decided(stored), decide.absent(stored))
+        decide.show(screen, decided(stored))
     if outcome.missing and outcome.stopped:
-        remedy = "; raise budget.monthly and run it again" if "budget" in outcome.stopped else ""
+        remedy = f"; {raise_budget(session.manifest)} and run it again" if "budget" in outcome.stopped else ""
         screen.print(note("!", f"stopped: {outcome.stopped}{remedy}", "bold red"))
     pairs = [("computed", computed(outcome)), ("rows in", shown_url(session.store_url))]
     screen.print()
@@ -352,6 +409,13 @@ def computed(outcome: SweepOutcome) -> str:
     took = f"{outcome.computed - failed:,} of {outcome.expected:,} rows in {Duration(outcome.seconds)}"
     tried = f"{took}, {failed:,} failed" if failed else took
     return f"{tried}: {stages}" if stages else tried
+
+
+def task_text(task: Task, value: Any) -> str:
+    """Return the result of a task; of one over axes how many there are, and over what."""
+    if not task.over:
+        return result_text(value)
+    return f"{plural(count(task.over), 'result')} over {' × '.join(task.over)}; --format json  prints them"
 
 
 def result_text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""``scalable schema``: the JSON Schema of manifests."""
+"""``scalable admin schema``: the JSON Schema of manifests."""
 
 from __future__ import annotations
 

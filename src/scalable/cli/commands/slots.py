@@ -1,4 +1,4 @@
-"""``scalable slots``: which sweeps run or wait among all that share a store, and a slot that several runs share.
+"""``scalable ops slots``: which sweeps run or wait among all that share a store, and a slot that several runs share.
 
 An outer scheduler that runs a sweep asset by asset takes one slot for all of it, names its holder in every run, and
 gives the slot back at the end. If it never does, the slot is free a quarter of an hour after its last run.
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "list" and (options.sweep or options.holder):
         raise UsageError("list shows all slots; leave out the rest, or write take, leave or stop")
     if options.action == "stop" and (not options.sweep or options.holder):
-        raise UsageError("who shall wait no more? write  scalable slots stop HOLDER  or the id of its run")
+        raise UsageError("who shall wait no more? write  scalable ops slots stop HOLDER  or the id of its run")
     path = context.manifest_path(options.manifest)
     name = meant(options, loaded.manifest.sweeps) if options.action in ("take", "leave") else ""
     with open_results(loaded.manifest, create=options.action == "take") as store:
@@ -74,7 +74,7 @@ def stop(store: Store, runs: Mapping[str, str], options: argparse.Namespace) -> 
 
 
 def meant(options: argparse.Namespace, sweeps: Mapping[str, object]) -> str:
-    example = f"scalable slots {options.action} {quote(options.sweep or next(iter(sweeps), 'SWEEP'))} --holder ID"
+    example = f"scalable ops slots {options.action} {quote(options.sweep or next(iter(sweeps), 'SWEEP'))} --holder ID"
     if not options.sweep or not options.holder:
         raise UsageError(f"which sweep, and for whom? write  {example}")
     if options.sweep not in sweeps:

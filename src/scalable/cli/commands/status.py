@@ -10,21 +10,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.padding import Padding
 from rich.text import Text
 
+from scalable.cli.drivers import described, is_there, place
 from scalable.cli.output import console, facts, nobody_reads, note, print_json
 from scalable.findings import Finding, Severity
 from scalable.observe import RunFolder, runs_dir
 from scalable.observe.alerts import TOLD_OTHERWISE
+from scalable.observe.drivers import DriverFolder, waiting
+from scalable.observe.fan_out import in_words
 from scalable.observe.fields import money
-from scalable.observe.liveness import SILENT_S, Follower, State, running
+from scalable.observe.liveness import SILENT_S, Follower, RunState, running
 from scalable.observe.redact import redact
 from scalable.observe.report import current
 from scalable.observe.sweep_progress import finished_rows
-from scalable.observe.words import length, named, one_line, step
+from scalable.observe.words import hours_line, length, named, one_line, step
 from scalable.quantities import Memory
 from scalable.wording import plural
 
@@ -42,13 +45,14 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "json":
         latest = RunFolder.latest(manifest=options.manifest)
         names = {"running": [folder.run_id for folder in others], "last": latest.run_id if latest else None}
-        print_json({**names, "run": status})
+        print_json({**names, "run": status, "drivers": [described(driver) for driver in drivers(options)]})
         return 0
     screen = console()
     screen.print(status_panel(status))
     for other in others:
         if other.run_id != status["run_id"]:
             screen.print(note("·", f"running too: {other.run_id}", "dim"))
+    show_drivers(screen, drivers(options))
     return 0
 
 
@@ -67,9 +71,11 @@ def chosen(options: argparse.Namespace) -> tuple[RunFolder | None, list[RunFolde
 def nothing(options: argparse.Namespace) -> int:
     last = RunFolder.latest(manifest=options.manifest)
     if options.format == "json":
-        print_json({"running": [], "last": last.run_id if last else None, "run": None})
+        awaited = [described(driver) for driver in drivers(options)]
+        print_json({"running": [], "last": last.run_id if last else None, "run": None, "drivers": awaited})
         return 0
     screen = console()
+    show_drivers(screen, drivers(options))
     if last is None:
         screen.print(f"nothing is running; no run is recorded in {runs_dir(manifest=options.manifest)}", soft_wrap=True)
         return 0
@@ -79,6 +85,16 @@ def nothing(options: argparse.Namespace) -> int:
     which = ", scalable incidents  what went wrong" if had else ""
     screen.print(f"  scalable report  shows what it did{which}", style="dim")
     return 0
+
+
+def drivers(options: argparse.Namespace) -> list[DriverFolder]:
+    """Return detached drivers that have no run yet and are there: most wait in a queue."""
+    return [driver for driver in waiting(runs_dir(manifest=options.manifest)) if is_there(driver)]
+
+
+def show_drivers(screen: Console, drivers: list[DriverFolder]) -> None:
+    for driver in drivers:
+        screen.print(f"{driver.id}: {place(driver)}; scalable stop {driver.id}  takes it back", soft_wrap=True)
 
 
 def looks_at(run: Follower) -> Iterator[dict[str, Any]]:
@@ -126,7 +142,7 @@ class Changes:
 
 
 def over(status: Mapping[str, Any]) -> bool:
-    return bool(status["state"] != State.RUNNING.value)
+    return bool(status["state"] != RunState.RUNNING.value)
 
 
 def status_panel(status: Mapping[str, Any]) -> RenderableType:
@@ -139,7 +155,7 @@ def status_panel(status: Mapping[str, Any]) -> RenderableType:
         text = f"its process {pid} is stopped (Ctrl-Z or SIGSTOP); kill -CONT {pid}  lets it go on"
         parts.append(note("!", text, "bold red"))
     if status["paused"]:
-        parts.append(note("!", f"{one_line(status['paused'])}; scalable resume  goes on", "bold yellow"))
+        parts.append(note("!", f"{one_line(status['paused'])}; scalable ops resume  goes on", "bold yellow"))
     for each in status["findings"]:
         parts.append(note("!", one_line(Finding.from_record(each)), "bold yellow"))
     for each in status["alerts"]:
@@ -152,6 +168,9 @@ def status_panel(status: Mapping[str, Any]) -> RenderableType:
 
 def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
     pairs = []
+    if driver := status["driver"]:
+        job = f"job {driver['job']}" if driver.get("job") else named(driver.get("unit")) or "detached"
+        pairs.append(("driver", f"{job} on {named(status['host'])}, {one_line(driver.get('id'))}"))
     for tag, each in status["workers"].items():
         waits = ", ".join(
             f"{count} × {one_line(reason)}" if len(each["reasons"]) > 1 else one_line(reason)
@@ -165,8 +184,12 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
         failed = f", {each['failed']:,} failed" if each["failed"] else ""
         rows = f"{finished_rows(each):,} of {each['expected']:,} rows{failed}"
         pairs.append((one_line(name), f"{rows}, {each['units_done']:,} of {each['units']:,} jobs"))
+    for name, each in status["fan_outs"].items():
+        pairs.append((one_line(name), in_words(each, over=over(status))))
     for tag, each in status["tasks"].items():
         counts = [f"{each[name]:,} {name}" for name in ("waiting", "running", "done", "failed") if each[name]]
+        if recalled := status["recalled"].get(tag):
+            counts.append(f"{recalled:,} from the cache")
         if counts or tag in status["workers"] or not status["sweeps"]:  # a sweep leaves other profiles alone
             pairs.append((f"tasks {tag}", ", ".join(counts) or "none"))
     pairs += [(one_line(each["run"]), f"{how_far(each)} on {each['worker']}") for each in status["runs"]]
@@ -187,6 +210,8 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
         parts = [f"{cost} so far", f"{per_hour} an hour" if per_hour is not None else ""]
         parts.append(f"{rest} left of the budget" if rest is not None else "")
         pairs.append(("cost", ", ".join(filter(None, parts))))
+    if (hours := status["hours"]) is not None:
+        pairs.append(("hours", hours_line(hours, over=over(status))))
     return pairs
 
 

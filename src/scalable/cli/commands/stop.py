@@ -9,14 +9,15 @@ import socket
 import time
 from typing import Any
 
-from scalable.cli import operating
+from scalable.cli import drivers, operating
 from scalable.cli.output import console, errors, note, print_json, working
-from scalable.errors import ScalableError
-from scalable.observe import RunFolder
+from scalable.errors import ScalableError, UsageError
+from scalable.observe import RunFolder, runs_dir
+from scalable.observe.drivers import NAME, DriverFolder, driver_of, waiting
 from scalable.observe.fields import number, text
-from scalable.observe.liveness import is_running, is_there
+from scalable.observe.liveness import is_running, is_there, running
 from scalable.observe.mailbox import NoAnswerError
-from scalable.wording import plural, some_of
+from scalable.wording import command, plural, some_of
 
 OVER_WITHIN_S = 120.0  # workers are closed, jobs cancelled and the report written by then
 LOOK_S = 0.2
@@ -24,6 +25,8 @@ LOOK_S = 0.2
 
 def run(options: argparse.Namespace) -> int:
     options.run_id = options.run or options.run_id
+    if (driver := chosen_driver(options)) is not None:
+        return take_back(driver, options)
     folder = operating.chosen(options, acts=True)
     if not is_running(folder):
         raise NoAnswerError(operating.over(folder, "there is nothing to stop"))
@@ -35,13 +38,47 @@ def run(options: argparse.Namespace) -> int:
         if not operating.agreed(question, options.yes, "say --yes to stop it without being asked"):
             errors().print("nothing was stopped")
             return 1
-        told(folder)
+        ask_to_end(folder)
         wait(folder)
     state = operating.state(folder).value
     if options.format == "json":
         print_json({"run_id": folder.run_id, "dry_run": options.dry_run, "state": state, **preview})
     elif not options.dry_run:
-        console().print(f"{folder.run_id} is over, {state}; scalable run  computes what is missing", soft_wrap=True)
+        console().print(f"{folder.run_id} is over, {state}; {command('run')}  computes what is missing", soft_wrap=True)
+    return 0
+
+
+def chosen_driver(options: argparse.Namespace) -> DriverFolder | None:
+    """Return the driver that is meant: the one named, or the only one that waits while nothing runs."""
+    base = runs_dir(manifest=options.manifest)
+    if options.run_id is not None:
+        return DriverFolder.find(options.run_id, base) if NAME.fullmatch(options.run_id) else None
+    if running(base):
+        return None
+    awaited = [driver for driver in waiting(base) if drivers.is_there(driver)]
+    if len(awaited) > 1:
+        names = ", ".join(driver.id for driver in awaited)
+        raise UsageError(f"{len(awaited)} drivers wait; say which: {names}")
+    return awaited[0] if awaited else None
+
+
+def take_back(driver: DriverFolder, options: argparse.Namespace) -> int:
+    """End a driver by its own id: its run if it has one, else the driver before it has begun."""
+    if driver.run_id and not driver.over:
+        options.run = options.run_id = driver.run_id
+        return run(options)
+    if not drivers.is_there(driver):
+        raise NoAnswerError(f"{driver.id} is over: there is nothing to stop")
+    if not options.dry_run:
+        if not operating.agreed(f"stop {driver.id}?", options.yes, "say --yes to stop it without being asked"):
+            errors().print("nothing was stopped")
+            return 1
+        drivers.stop_driver(driver, gently=False)
+    if options.format == "json":
+        print_json({**drivers.described(driver), "dry_run": options.dry_run})
+    else:
+        done = "would be taken back" if options.dry_run else "was taken back before it began"
+        console().print(f"{driver.id} {done}", soft_wrap=True)
     return 0
 
 
@@ -51,7 +88,7 @@ def looked_at(folder: RunFolder) -> dict[str, Any]:
     try:
         answer = operating.asked(folder, "stop", dry_run=True)
     except NoAnswerError:
-        if not is_here(folder):
+        if not is_here(folder) and not driver_of(folder):
             raise
         return {"answers": False, **dict.fromkeys(names)}
     return {"answers": True, **{name: answer[name] for name in names}}
@@ -74,15 +111,19 @@ def show(folder: RunFolder, preview: dict[str, Any]) -> None:
     screen.print(note("·", "rows that are finished are in the store and stay", "dim"))
 
 
-def told(folder: RunFolder) -> None:
-    """Ask the session to end; one on this machine that does not answer is sent the signal that ends it."""
+def ask_to_end(folder: RunFolder) -> None:
+    """Ask the session to end; one that does not answer is sent the signal that ends it, by its batch job elsewhere."""
     try:
         operating.asked(folder, "stop", dry_run=False)
     except NoAnswerError:
         if not is_running(folder):
             return
         if not is_here(folder):
-            raise
+            if not (driver := driver_of(folder)):
+                raise
+            base = folder.path.parent
+            drivers.stop_driver(DriverFolder.find(text(driver.get("id")), base), gently=True)
+            return
         os.kill(int(folder.facts()["pid"]), signal.SIGTERM)
 
 

@@ -13,12 +13,12 @@ from dataclasses import replace
 
 from scalable.cli import context
 from scalable.cli.output import console, errors, print_json
-from scalable.errors import PlanningError, ScalableError
+from scalable.errors import PlanningError, ScalableError, UsageError
 from scalable.findings import Finding, Severity
 from scalable.manifest import Loaded, ManifestError, ValidationReport
 from scalable.manifest.load import read
 from scalable.manifest.tree import compose, to_python
-from scalable.wording import plural
+from scalable.wording import install_hint, plural, undefined
 
 OF_THIS_MACHINE = frozenset(
     {"no-slurm", "no-interface", "no-runtime", "no-kr8s", "no-kubeconfig", "no-cluster", "no-provider", "over-machine"}
@@ -31,7 +31,9 @@ def run(options: argparse.Namespace) -> int:
     text = read(path)
     try:
         loaded = context.load_whole(text, str(path), options.target, options.overlay)
-        report = loaded.report + ValidationReport.of(loaded.placed(here(refusals(loaded, options))))
+        report = loaded.report + ValidationReport.of(loaded.placed(for_target_in_use(refusals(loaded, options))))
+        if options.sweep is not None:
+            report += ValidationReport.of(loaded.placed(code_of_sweep(loaded, options.sweep)))
     except ManifestError as error:
         report = error.report
     if not options.target and not options.overlay:
@@ -68,6 +70,21 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def code_of_sweep(loaded: Loaded, name: str) -> list[Finding]:
+    """Return what is wrong with the code of a sweep: it is imported, and compared with what the sweep says."""
+    from scalable.sweeps.compiling import compiled
+    from scalable.sweeps.loading import importable
+
+    if name not in loaded.manifest.sweeps:
+        raise UsageError(undefined("sweep", name, loaded.manifest.sweeps))
+    try:
+        with importable(loaded.manifest.folder):
+            compiled(loaded.manifest, name, {})
+    except ScalableError as error:
+        return [Finding.error("sweep-code", f"sweeps.{name}", str(error).removeprefix(f"sweeps.{name}: "))]
+    return []
+
+
 def in_other_ways(text: str, file: str, options: argparse.Namespace) -> ValidationReport:
     """Return what the other targets and every overlay by itself would lead to."""
     report = ValidationReport()
@@ -93,7 +110,7 @@ def in_other_ways(text: str, file: str, options: argparse.Namespace) -> Validati
     return report
 
 
-def here(findings: Iterable[Finding]) -> Iterator[Finding]:
+def for_target_in_use(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield findings about the target in use; what this machine lacks is a warning."""
     for finding in findings:
         yield warning(finding) if finding.code in OF_THIS_MACHINE else finding
@@ -115,17 +132,18 @@ def refusals(loaded: Loaded, options: argparse.Namespace) -> Iterator[Finding]:
     from scalable.cluster.base import DeploymentSpec, ask_provider
     from scalable.planning.components import plan_components
     from scalable.planning.plan import possible_load
+    from scalable.planning.site import needed_tags
 
     manifest, target = loaded.manifest, loaded.target
     if target:
         path, folder = f"targets.{target}", str(context.manifest_path(options.manifest).resolve().parent)
         try:
             spec = DeploymentSpec.from_manifest(manifest, target_name=target, folder=folder)
-            yield from ask_provider(manifest, spec, loaded.report)
+            yield from ask_provider(manifest, spec.only(needed_tags(manifest, {})), loaded.report)
         except ImportError as error:
             kind = manifest.targets[target].provider
             text = f"{kind} cannot be used here: {error}"
-            yield Finding.error("no-provider", path, text, f"pip install 'scalable[{kind}]'")
+            yield Finding.error("no-provider", path, text, install_hint(kind))
         except ScalableError as error:
             yield refusal(error, path)
     try:

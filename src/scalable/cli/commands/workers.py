@@ -1,4 +1,4 @@
-"""``scalable workers``: who is there in a live session, what each does, and since when it gave no sign."""
+"""``scalable ops workers``: who is there in a live session, what each does, and since when it gave no sign."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scalable.cli.output import Cell, console, note, print_json, show_table
 from scalable.observe.liveness import is_running
 from scalable.observe.words import UNKNOWN, length, one_line, size, step
 from scalable.quantities import Duration
+from scalable.wording import shortened
 
 SILENT_S = 60.0  # without a sign for so long, a run is worth a look
 FULL = 0.8  # above this part of its limit memory is worth a colour
@@ -43,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         screen.print(f"{folder.run_id} has no workers now", soft_wrap=True)
     if answer["paused"]:
-        screen.print(note("!", f"{one_line(answer['paused'])}; scalable resume  goes on", "bold yellow"))
+        screen.print(note("!", f"{one_line(answer['paused'])}; scalable ops resume  goes on", "bold yellow"))
     return 0
 
 
@@ -61,7 +62,7 @@ def worker_rows(worker: Mapping[str, Any]) -> list[Sequence[Cell]]:
     for number, run_now in enumerate(runs):
         before: Sequence[Cell] = first if number == 0 else ("", "", "")
         after: Sequence[Cell] = last if number == 0 else ("", "", "")
-        lines.append((*before, cut(run_now["run"]), how_far(run_now), silent(run_now), *after))
+        lines.append((*before, shortened(one_line(run_now["run"]), LONGEST), how_far(run_now), silent(run_now), *after))
     return lines
 
 
@@ -70,7 +71,7 @@ def tasks(worker: Mapping[str, Any]) -> str:
     if not worker["task_count"]:
         return ""
     more = f" and {worker['task_count'] - 1} more" if worker["task_count"] > 1 else ""
-    return f"{cut(worker['tasks'][0])}{more}"
+    return f"{shortened(one_line(worker['tasks'][0]), LONGEST)}{more}"
 
 
 def how_far(activity: Mapping[str, Any]) -> str:
@@ -95,8 +96,3 @@ def used(worker: Mapping[str, Any]) -> Text:
 
 def cpu(worker: Mapping[str, Any]) -> str:
     return UNKNOWN if worker["cpu"] is None else f"{worker['cpu']:.1f} of {worker['cpus']}"
-
-
-def cut(name: str) -> str:
-    line = one_line(name)
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"

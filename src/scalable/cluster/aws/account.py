@@ -23,6 +23,7 @@ from scalable.cluster import cleanup
 from scalable.cluster.clouds.fleet import RUN_TAG, CloudError, plain, unreachable
 from scalable.errors import MissingExtraError
 from scalable.manifest.targets import AwsTarget
+from scalable.wording import install_hint
 
 ANSWER_WITHIN_S = 20
 PASSING = (
@@ -42,7 +43,7 @@ class Account:
         try:
             boto3, config = import_module("boto3"), import_module("botocore.config")
         except ImportError as error:
-            raise MissingExtraError(f"aws needs boto3 ({error}); pip install 'scalable[aws]'") from None
+            raise MissingExtraError(f"aws needs boto3 ({error}); {install_hint('aws')}") from None
         with explained_errors("sign-in"):
             self.session: Any = boto3.session.Session(region_name=region)
         self.config = config.Config(
@@ -70,7 +71,7 @@ class Account:
 
 
 class AwsFleet:
-    """What both kinds of workers on AWS share: the account, the network, and a security group of the run."""
+    """The base of both kinds of workers on AWS: the account, the network, and a security group of the run."""
 
     def __init__(self, target: AwsTarget, run: str) -> None:
         self.target = target

@@ -21,7 +21,7 @@ from scalable.cluster.aws.account import (
     tag_list,
 )
 from scalable.cluster.base import WorkerTemplate
-from scalable.cluster.clouds.fleet import NAME_TAG, SAID, Seen, plain, unfit
+from scalable.cluster.clouds.fleet import NAME_TAG, REASON, Seen, plain, unfit
 from scalable.cluster.clouds.start import ENVIRONMENT, VARIABLE
 from scalable.manifest.targets import AwsTarget
 from scalable.planning.capacity import fargate_size
@@ -146,7 +146,7 @@ class FargateFleet(AwsFleet):
             )["events"]  # fmt: skip
         except AwsError:  # it never came to write one
             return ""
-        reasons_given = [match[1] for event in events if (match := re.search(SAID, event["message"]))]
+        reasons_given = [match[1] for event in events if (match := re.search(REASON, event["message"]))]
         return reasons_given[-1] if reasons_given else ""
 
     def stop(self, ids: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Why a task waits or ended and what became of an instance, from AWS's own answers; pure and driven by tables."""
+"""Reasons why a task waits or ended and what became of an instance, from AWS's own answers; pure, in tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from scalable.cluster.base import Fate
+from scalable.cluster.base import WorkerFate
 from scalable.cluster.clouds.fleet import Ending
 from scalable.engine.events import Loss
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START
@@ -85,7 +85,7 @@ def over(task: Mapping[str, Any]) -> bool:
     return task.get("lastStatus") in ("STOPPED", "DEPROVISIONING", "DELETED")
 
 
-def task_fate(task: Mapping[str, Any], last_words: str = "") -> Fate:
+def task_fate(task: Mapping[str, Any], last_words: str = "") -> WorkerFate:
     """Return why a task stopped. ``last_words`` are those of the worker itself."""
     name = f"task {str(task.get('taskArn', '')).rpartition('/')[2]}"
     containers = task.get("containers") or [{}]
@@ -94,29 +94,29 @@ def task_fate(task: Mapping[str, Any], last_words: str = "") -> Fate:
     words = "; ".join([stopped, *(str(container["reason"]) for container in containers if container.get("reason"))])
     for pattern, loss, meaning in STOPPED:
         if re.search(pattern, words, re.IGNORECASE):
-            return Fate(loss, f"{name}: {meaning} ({words})")
+            return WorkerFate(loss, f"{name}: {meaning} ({words})")
     if task.get("stopCode") in BY_SOMEONE:
-        return Fate(Loss.PREEMPTED, f"{name} was stopped by someone ({words})")
+        return WorkerFate(Loss.PREEMPTED, f"{name} was stopped by someone ({words})")
     return by_exit(name, code, last_words, words)
 
 
-def by_exit(name: str, code: int | None, last_words: str, words: str) -> Fate:
+def by_exit(name: str, code: int | None, last_words: str, words: str) -> WorkerFate:
     """Return what a worker's own exit status says."""
     if code == 0:
-        return Fate(Loss.PREEMPTED, f"{name} left after notice")
+        return WorkerFate(Loss.PREEMPTED, f"{name} left after notice")
     if code in (CANNOT_START, CANNOT_READ):
-        return Fate(Loss.CANNOT_START, f"{name}: {last_words or words}")
+        return WorkerFate(Loss.CANNOT_START, f"{name}: {last_words or words}")
     if code == CANNOT_CONNECT:
         text = f"{name}: {last_words or 'cannot reach the scheduler'}; do security groups let workers in?"
-        return Fate(Loss.WORKER_LOST, text)
+        return WorkerFate(Loss.WORKER_LOST, text)
     if code == KILLED:
-        return Fate(Loss.WORKER_LOST, f"{name} was killed (SIGKILL), not by us ({words})")
-    return Fate(
+        return WorkerFate(Loss.WORKER_LOST, f"{name} was killed (SIGKILL), not by us ({words})")
+    return WorkerFate(
         Loss.WORKER_LOST, f"{name} ended with exit code {code}{f': {last_words}' if last_words else ''} ({words})"
     )
 
 
-def instance_fate(instance: Mapping[str, Any], end: Ending | None = None) -> Fate:
+def instance_fate(instance: Mapping[str, Any], end: Ending | None = None) -> WorkerFate:
     """Return why an instance goes or is gone. ``end`` is what its console said of the worker."""
     name = f"instance {instance.get('InstanceId', '')}"
     reason = instance.get("StateReason") or {}
@@ -124,8 +124,8 @@ def instance_fate(instance: Mapping[str, Any], end: Ending | None = None) -> Fat
     loss, meaning = INSTANCE.get(code, (Loss.WORKER_LOST, "it is gone"))
     if end is not None and loss in (Loss.WORKER_LOST, Loss.PREEMPTED) and not code.startswith("Server."):
         if end.out_of_memory:
-            return Fate(Loss.OUT_OF_MEMORY, f"{name}: the worker used more memory than it may")
+            return WorkerFate(Loss.OUT_OF_MEMORY, f"{name}: the worker used more memory than it may")
         if end.code == 125:
-            return Fate(Loss.CANNOT_START, f"{name}: {end.said or 'its container could not be started'}")
-        return by_exit(name, end.code, end.said, message)
-    return Fate(loss, f"{name}: {meaning} ({message or code or 'no reason given'})")
+            return WorkerFate(Loss.CANNOT_START, f"{name}: {end.message or 'its container could not be started'}")
+        return by_exit(name, end.code, end.message, message)
+    return WorkerFate(loss, f"{name}: {meaning} ({message or code or 'no reason given'})")

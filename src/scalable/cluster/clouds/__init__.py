@@ -1,1 +1,1 @@
-"""What the providers of clouds share: how a worker is handed its certificates, started, watched and cleared away."""
+"""The common part of cloud providers: handing a worker its certificates, starting, watching and clearing it away."""

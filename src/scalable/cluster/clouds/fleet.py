@@ -1,4 +1,4 @@
-"""What a cloud must be able to do for its workers to be launched; each backend writes one ``Fleet``, in plain calls.
+"""The interface of a cloud that launches workers; each backend writes one ``Fleet``, in plain calls.
 
 All calls may block and may be made from several threads. Whatever a fleet makes carries the run's id, so that ``clear``
 finds it in another process, too: the one that cleans up after a driver that was killed.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from scalable.cluster.base import Fate, WorkerTemplate
+from scalable.cluster.base import WorkerFate, WorkerTemplate
 from scalable.errors import UsageError
 from scalable.manifest.targets import unpinned
 from scalable.planning.capacity import CapacityError
@@ -29,11 +29,11 @@ KNOWN_AFTER_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the cloud says of one worker."""
+    """The state of one worker, as the cloud tells it."""
 
     waits: str = ""
     """Why it does not run yet; empty once it does."""
-    fate: Fate | None = None
+    fate: WorkerFate | None = None
 
 
 class Fleet(Protocol):
@@ -132,16 +132,16 @@ STOP_WITHIN_S = 30  # from notice to kill: running tasks have 20 s, handing over
 CANNOT_PULL = 125  # Docker's own exit status for containers that it could not start
 LAST_LINES = 5  # of the worker's log, on the console
 ENDED = re.compile(rf"{MARK} code=(-?\d+) oom=(true|false)")
-SAID = re.compile(r"scalable worker: ([^\r\n]+)")
+REASON = re.compile(r"scalable worker: ([^\r\n]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What a machine said of its worker before it switched itself off."""
+    """The end of a worker, as its machine told it before it switched itself off."""
 
     code: int
     out_of_memory: bool
-    said: str = ""
+    message: str = ""
 
 
 def boot_script(
@@ -193,5 +193,5 @@ def ending(console: str) -> Ending | None:
     ends = ENDED.findall(console)
     if not ends:
         return None
-    reasons = SAID.findall(console)
+    reasons = REASON.findall(console)
     return Ending(int(ends[-1][0]), ends[-1][1] == "true", reasons[-1] if reasons else "")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from scalable.cluster.base import Fate, Launched, LaunchRefused, WorkerTemplate
+from scalable.cluster.base import Launched, LaunchRefused, WorkerFate, WorkerTemplate
 from scalable.cluster.clouds.fleet import KNOWN_AFTER_S, CloudError, Fleet, Seen
 from scalable.cluster.clouds.start import HandoutError, packed
 from scalable.cluster.remote import RemoteLauncher, RemoteWorker
@@ -171,9 +171,9 @@ class CloudWorker(RemoteWorker):
         if seen is not None:
             self.waits, self.fate = seen.waits, self.fate or seen.fate
         elif self.missing >= FORGOTTEN_AFTER and time.monotonic() - self.began > KNOWN_AFTER_S:
-            self.fate = Fate(Loss.WORKER_LOST, f"{self.job} is gone without a trace")
+            self.fate = WorkerFate(Loss.WORKER_LOST, f"{self.job} is gone without a trace")
 
-    async def learn_fate(self, within: float) -> Fate:
+    async def learn_fate(self, within: float) -> WorkerFate:
         deadline = time.monotonic() + within
         while self.fate is None and not self.unwanted and time.monotonic() < deadline:
             try:
@@ -182,7 +182,7 @@ class CloudWorker(RemoteWorker):
                 break
             if self.fate is None:
                 await asyncio.sleep(SOON_S)
-        return self.fate or Fate(Loss.WORKER_LOST, f"its connection broke; {self.job} was still there")
+        return self.fate or WorkerFate(Loss.WORKER_LOST, f"its connection broke; {self.job} was still there")
 
     async def end(self, *, gently: bool) -> None:
         try:

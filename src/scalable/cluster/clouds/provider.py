@@ -27,7 +27,7 @@ from scalable.planning.capacity import CapacityError
 from scalable.planning.prices import PriceUnknownError, Wanted, charge, estimate
 from scalable.planning.resources import CostEstimate, ResourceRequest, ScalePlan
 from scalable.quantities import Memory
-from scalable.worker.project import Project
+from scalable.worker.project import ProjectCode
 
 
 class CloudProvider(TaggedProvider):
@@ -50,7 +50,7 @@ class CloudProvider(TaggedProvider):
         except CloudError as error:
             raise UsageError(str(error)) from None
         cluster = build(fleet, target_of(spec), spec, run)
-        return self.handle(cluster, cluster.handout, **self.place(spec), run=run)
+        return self.handle(cluster, **self.place(spec), run=run)
 
     def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
         return cost(spec, target_of(spec), plan)
@@ -74,6 +74,7 @@ class CloudCluster(TaggedCluster):
         *,
         name: str,
         allowed_failures: int = 1,
+        worker_clients: bool = False,
     ) -> None:
         if problem := no_such_port(target.port or 0):
             raise UsageError(f"port: {problem}")
@@ -84,9 +85,9 @@ class CloudCluster(TaggedCluster):
         self.handout = home / "handout"
         environment = {key: str(value) for key, value in target.environment.items()}
         host = {} if target.contact_address else {"host": get_ip()}
-        security = certified(self.handout)
+        security = certified(self.handout, worker_clients=worker_clients)
         try:
-            Project.here(folder, target.code).hand_out(self.handout)
+            ProjectCode.of_folder(folder, target.code).hand_out(self.handout)
             super().__init__(
                 CloudLauncher(fleet, self.handout, environment),
                 templates,
@@ -118,6 +119,7 @@ def build(fleet: Fleet, target: AwsTarget | GcpTarget, spec: DeploymentSpec, run
         spec.components.values(),
         name=spec.project,
         allowed_failures=spec.policies.retry.times,
+        worker_clients=spec.policies.worker_clients == "allowed",
     )
 
 

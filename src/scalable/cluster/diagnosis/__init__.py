@@ -1,4 +1,4 @@
-"""Why workers do not connect, why tasks wait, why workers idle: found while a cluster runs, and said in plain words."""
+"""The diagnosis of a running cluster: why workers do not connect, why tasks wait, why workers idle, in plain words."""
 
 from __future__ import annotations
 

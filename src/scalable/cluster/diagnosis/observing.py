@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from scalable.cluster.diagnosis.diagnose import diagnose
 from scalable.cluster.diagnosis.snapshot import LIMITS, Awaited, Bounds, Kind, Limits, Refusal, Snapshot
-from scalable.cluster.diagnosis.watching import Record, Watch
+from scalable.cluster.diagnosis.watching import FindingWatch, Record
 from scalable.cluster.network import interfaces
 from scalable.engine.events import Loss
-from scalable.observe.logs import last_lines, without_time
+from scalable.observe.logs import LAST_LINES, last_lines, without_time
 
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 2.0  # of a cluster's own observer; thresholds are tens of seconds
 STARTS_KEPT = 20
 LONGEST_LINE = 200  # characters of a log that fit into a sentence
-LAST_LINES = 40
 CHATTER = re.compile(r" - distributed\S* - (INFO|DEBUG) - ")
 LOGS_READ = 3  # of silent workers, in one look; a disk may be slow
 
 
 @dataclass(slots=True)
 class Past:
-    """What is remembered of a tag."""
+    """The memory of earlier looks at a tag."""
 
     waits_since: float | None = None
     refusal: Refusal | None = None
@@ -44,7 +43,7 @@ class Past:
 class Observer:
     def __init__(self, cluster: TaggedCluster, record: Record | None = None, limits: Limits = LIMITS) -> None:
         self.cluster = cluster
-        self.watch = Watch(record)
+        self.watch = FindingWatch(record)
         self.limits = limits
         self.past: dict[str, Past] = {}
         self.idle_since: dict[str, float] = {}

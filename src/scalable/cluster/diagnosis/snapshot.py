@@ -1,4 +1,4 @@
-"""What the diagnosis looks at: workers and work of one moment, frozen, with nothing of Dask or of a backend in it.
+"""The workers and the work of one moment, frozen, for the diagnosis; nothing of Dask or of a backend is in it.
 
 All moments are in seconds of one clock, that of the ``now`` given to ``diagnose``.
 """
@@ -13,7 +13,7 @@ from scalable.engine.events import Loss
 
 
 class Bounds(Enum):
-    """Who says how many workers of a tag there are. Decides what a person can do about it."""
+    """The authority over the number of workers of a tag. It decides what a person can do about it."""
 
     HAND = "hand"  # add_workers and remove_workers
     FIXED = "fixed"  # a plan, or session.scale

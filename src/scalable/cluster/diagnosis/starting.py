@@ -1,4 +1,4 @@
-"""Why workers that were asked for are not there: queued by the backend, started and silent, or refused."""
+"""Reasons why requested workers are not there: queued by the backend, started and silent, or refused."""
 
 from __future__ import annotations
 
@@ -110,6 +110,11 @@ REFUSALS = (
     ("versions-differ", r"differs from the driver", "install the same versions on both sides, in the image too"),
     ("code-differs", r"is not the driver's|project's folder .* is not there", "or write code: upload in the target"),
     ("image-missing", r"image \S+ does not exist|could not open image", "build it, or correct components.{tag}.image"),
+    (
+        "setup-failed",
+        r"set-up step|check of the activated environment's Python",
+        "correct modules, conda, setup or preload_script of the target or of components.{tag}, and start again",
+    ),
     (
         "slurm-refused",
         r"sbatch refused|never start",

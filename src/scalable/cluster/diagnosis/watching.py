@@ -1,6 +1,7 @@
 """Remembers what was said, so that each finding is said once, again only when it is news, and withdrawn when over.
 
-``Watch`` does that for all findings. ``Pulse`` brings two of its own: that the event loop or the process stands still.
+``FindingWatch`` does that for all findings. ``Pulse`` brings two of its own: that the event loop or the process
+stands still.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Remembered:
     over: bool = False
 
 
-class Watch:
+class FindingWatch:
     """Writes ``finding`` and ``finding-over`` through ``record``, which takes a kind and facts, and to the log."""
 
     def __init__(self, record: Record | None = None) -> None:
@@ -113,7 +114,7 @@ class Pulse:
     the process worked or was stopped.
     """
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: FindingWatch) -> None:
         self.watch = watch
         self.beaten = time.monotonic()
         self.loop: int | None = None

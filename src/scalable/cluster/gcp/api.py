@@ -14,10 +14,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from scalable.cluster.base import Fate
+from scalable.cluster.base import WorkerFate
 from scalable.cluster.clouds.fleet import CANNOT_PULL, CloudError, Ending
 from scalable.engine.events import Loss
 from scalable.errors import MissingExtraError
+from scalable.wording import install_hint
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -43,7 +44,7 @@ class Api:
             from google.auth.exceptions import DefaultCredentialsError
             from google.auth.transport.requests import AuthorizedSession
         except ImportError as error:
-            raise MissingExtraError(f"gcp needs google-auth ({error}); pip install 'scalable[gcp]'") from None
+            raise MissingExtraError(f"gcp needs google-auth ({error}); {install_hint('gcp')}") from None
         try:
             self.credentials, self.project = google.auth.default(scopes=[SCOPE])
         except DefaultCredentialsError:
@@ -174,20 +175,21 @@ def instance_gone(instance: Mapping[str, Any]) -> bool:
     return instance.get("status") in GONE
 
 
-def instance_fate(name: str, operation: str, end: Ending | None) -> Fate:
+def instance_fate(name: str, operation: str, end: Ending | None) -> WorkerFate:
     """Return why an instance goes. ``operation`` ended it; ``end`` is what its console said of the worker."""
     name = f"instance {name}"
     loss, meaning = TAKEN.get(operation, (Loss.WORKER_LOST, "it is gone"))
     if end is None or loss in (Loss.NODE_LOST, Loss.PREEMPTED):
-        return Fate(loss, f"{name}: {meaning} ({operation or 'no reason given'})")
+        return WorkerFate(loss, f"{name}: {meaning} ({operation or 'no reason given'})")
     if end.out_of_memory:
-        return Fate(Loss.OUT_OF_MEMORY, f"{name}: the worker used more memory than it may")
+        return WorkerFate(Loss.OUT_OF_MEMORY, f"{name}: the worker used more memory than it may")
     if end.code in (CANNOT_START, CANNOT_READ, CANNOT_PULL):
-        return Fate(Loss.CANNOT_START, f"{name}: {end.said or 'its container could not be started'}")
+        return WorkerFate(Loss.CANNOT_START, f"{name}: {end.message or 'its container could not be started'}")
     if end.code == CANNOT_CONNECT:
-        return Fate(Loss.WORKER_LOST, f"{name}: {end.said}; do firewall rules let workers in?")
+        return WorkerFate(Loss.WORKER_LOST, f"{name}: {end.message}; do firewall rules let workers in?")
     if end.code == 0:
-        return Fate(Loss.PREEMPTED, f"{name} left after notice")
-    return Fate(
-        Loss.WORKER_LOST, f"{name}: the worker ended with exit code {end.code}{f': {end.said}' if end.said else ''}"
+        return WorkerFate(Loss.PREEMPTED, f"{name} left after notice")
+    return WorkerFate(
+        Loss.WORKER_LOST,
+        f"{name}: the worker ended with exit code {end.code}{f': {end.message}' if end.message else ''}",
     )

@@ -1,4 +1,4 @@
-"""What the Kubernetes API answers: objects, changes, refusals; and how to read them where any part may be missing."""
+"""Answers of the Kubernetes API: objects, changes, refusals; and how to read them where any part may be missing."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from scalable.cluster.base import ProviderError
 from scalable.observe.logs import without_time
 from scalable.quantities import Memory
+from scalable.wording import shortened
 
 LATEST_RETRY_AFTER_S = 30.0  # a server may ask for any delay; ours is bounded
 BUSY = (429, 500, 502, 503, 504)  # it may work a moment later
@@ -79,7 +80,7 @@ WatchEvent = Listing | Change | Watching
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Which cluster and namespace, and where the credentials are: the ones of this pod, or of a kubeconfig."""
+    """The cluster and namespace, and where the credentials are: those of this pod, or of a kubeconfig."""
 
     namespace: str
     kubeconfig: str | None = None
@@ -226,8 +227,7 @@ def joined(between: str, *parts: str) -> str:
 
 def brief(words: str) -> str:
     """Put words on one line that can be read."""
-    line = " ".join(words.split())
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+    return shortened(" ".join(words.split()), LONGEST)
 
 
 UNITS = {

@@ -39,6 +39,7 @@ from scalable.cluster.kubernetes.answers import (
     selected,
 )
 from scalable.errors import MissingExtraError, UsageError
+from scalable.wording import install_hint
 
 try:
     import anyio
@@ -46,7 +47,7 @@ try:
     import kr8s
     from kr8s.asyncio import Api
 except ImportError as error:
-    raise MissingExtraError(f"Kubernetes needs kr8s ({error}); pip install 'scalable[kubernetes]'") from None
+    raise MissingExtraError(f"Kubernetes needs kr8s ({error}); {install_hint('kubernetes')}") from None
 
 __all__ = [
     "LOST", "Api", "ApiError", "Change", "Cluster", "Kube", "Listing", "Object", "WatchEvent", "Watching", "read",

@@ -21,7 +21,7 @@ from scalable.cluster.network import contact
 from scalable.cluster.security import certified
 from scalable.errors import UsageError
 from scalable.manifest.targets import KubernetesTarget
-from scalable.worker.project import Project
+from scalable.worker.project import ProjectCode
 
 
 class KubernetesCluster(TaggedCluster):
@@ -32,7 +32,8 @@ class KubernetesCluster(TaggedCluster):
         self.project = Path(spec.folder).expanduser().resolve()
         self.code = target.code
         site = objects.KubernetesSite.of(spec, uuid.uuid4().hex[:8])
-        security, self.files = handed_out(self.project, target.code)
+        clients = spec.policies.worker_clients == "allowed"
+        security, self.files = handed_out(self.project, target.code, worker_clients=clients)
         within = inside(target)
         reach: Reach = Directly() if within or target.contact_address else ThroughRelay(security)
         launcher = KubernetesLauncher(
@@ -77,11 +78,11 @@ class KubernetesCluster(TaggedCluster):
         await super()._close()
 
 
-def handed_out(project: Path, code: str) -> tuple[Security, dict[str, bytes]]:
-    """Make certificates and what pods get in their Secret; nothing of it stays on this machine's disk."""
+def handed_out(project: Path, code: str, *, worker_clients: bool = False) -> tuple[Security, dict[str, bytes]]:
+    """Make certificates and what pods get in their Secret; nothing of that stays on this machine's disk."""
     with tempfile.TemporaryDirectory() as folder:
-        security = certified(Path(folder))
-        Project.here(project, code).hand_out(Path(folder))
+        security = certified(Path(folder), worker_clients=worker_clients)
+        ProjectCode.of_folder(project, code).hand_out(Path(folder))
         return security, {file.name: file.read_bytes() for file in Path(folder).iterdir()}
 
 

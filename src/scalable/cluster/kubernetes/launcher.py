@@ -56,7 +56,7 @@ class KubernetesLauncher(RemoteLauncher):
         own_pod: str | None = None,
         connect_within: float = CONNECT_WITHIN_S,
     ) -> None:
-        """``own_pod`` is the name of the pod that this process runs in, if it does."""
+        """Take the parts; ``own_pod`` is the name of the pod that this process runs in, if it does."""
         super().__init__()
         self.kube = Kube(cluster)
         self.site = site

@@ -22,6 +22,7 @@ from scalable.manifest.targets import KubernetesTarget, SecretKey, unpinned
 from scalable.planning.places import WorkerPlace
 from scalable.planning.resources import Size
 from scalable.quantities import Cpu, Duration, Memory
+from scalable.walltime import CLOSING_S
 from scalable.worker.options import GRACE_S
 
 HANDOUT, SCRATCH = "/scalable/handout", "/scratch"
@@ -29,7 +30,6 @@ HANDOUT, SCRATCH = "/scalable/handout", "/scratch"
 OWN = {"HOME": SCRATCH, "PYTHONUNBUFFERED": "1"}
 """Variables of every container: what it prints is read while it runs, and it may be killed at any time."""
 USER = 10001  # any that is not root and no account of a node
-CLOSING_S = 10  # what a worker needs to hand over and close, after the tasks it runs had their time
 KIND_OF_NODE = ("kubernetes.io/arch", "kubernetes.io/os")  # what an image runs on, not whose nodes they are
 NEVER_SO_MANY = 1_000_000  # nodes
 MOST_IN_SECRET = 1_000_000  # bytes; the API takes 1 MiB with everything around them
@@ -267,7 +267,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesSite:
-    """What all objects of a run have in common."""
+    """The properties that all objects of a run have in common."""
 
     run: str
     """Part of every object's name: up to 20 lower-case letters, digits and dashes."""

@@ -15,21 +15,20 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
-from scalable.cluster.base import Fate
+from scalable.cluster.base import WorkerFate
 from scalable.cluster.kubernetes import reasons
 from scalable.cluster.kubernetes.api import ApiError, Kube, Object
 from scalable.cluster.kubernetes.watch import PodWatch, node_of
 from scalable.cluster.remote import RemoteWorker
 from scalable.engine.events import Loss
 from scalable.observe.files import append_private
-from scalable.observe.logs import last_lines
+from scalable.observe.logs import LAST_LINES, last_lines
 
 logger = logging.getLogger("scalable")
 
 KILL_WITHIN_S = 1  # of a pod that need not hand anything over; 0 would forget it without knowing that it ended
 DELETE_WITHIN_S = 45.0  # a server that does not answer; the parent's end takes the pod with it later
 ASK_WITHIN_S = 5.0  # one pod or node whose worker is gone
-LAST_LINES = 40  # of what a pod printed, where its reason stands
 CUT_S = 90.0  # after the relay was lost workers leave: they look for it as long as it is kept, and then their pods end
 AGAIN_S = 2.0  # before a log whose connection broke is followed again
 
@@ -71,7 +70,7 @@ class WorkerPod(RemoteWorker):
         if self.fate is None and not self.unwanted:
             self.fate = await self.judged()
 
-    async def judged(self, node: Object | None = None) -> Fate | None:
+    async def judged(self, node: Object | None = None) -> WorkerFate | None:
         events, pod = self.board.events_of(self.name), self.board.pods.get(self.name)
         gone = self.name in self.board.gone
         fate = reasons.fate(pod, events, node, gone=gone)
@@ -79,10 +78,10 @@ class WorkerPod(RemoteWorker):
             fate = reasons.fate(speaking(pod, await self.last_lines()), events, node, gone=gone)
         return self.excused(fate) if fate else None
 
-    def excused(self, fate: Fate) -> Fate:
+    def excused(self, fate: WorkerFate) -> WorkerFate:
         """Excuse a worker that left because the relay was lost; neither it nor its work is to blame."""
         if fate.cause is Loss.WORKER_LOST and time.monotonic() - self.board.cut_at < CUT_S:
-            return Fate(Loss.PREEMPTED, f"the connection to the relay broke; {fate.detail}")
+            return WorkerFate(Loss.PREEMPTED, f"the connection to the relay broke; {fate.detail}")
         return fate
 
     async def last_lines(self) -> str:
@@ -96,10 +95,10 @@ class WorkerPod(RemoteWorker):
         waits = (self.board.pods.get(self.name, {}).get("status") or {}).get("phase") == "Pending"
         if not waits or self.name in self.board.gone or self.fate is not None or self.unwanted:
             return False
-        self.fate = Fate(Loss.PREEMPTED, f"{self.job} had not started: {why}")
+        self.fate = WorkerFate(Loss.PREEMPTED, f"{self.job} had not started: {why}")
         return True
 
-    async def learn_fate(self, within: float) -> Fate:
+    async def learn_fate(self, within: float) -> WorkerFate:
         """Find out why a connection broke: the pod ends, its node is gone, or only the network is."""
         deadline = time.monotonic() + within
         while self.fate is None and not self.unwanted and (left := deadline - time.monotonic()) > 0:
@@ -109,7 +108,9 @@ class WorkerPod(RemoteWorker):
                 await self.board.until(lambda: self.name in self.board.gone, min(1.0, left))
         if self.fate is None and not self.unwanted:
             self.fate = await self.judged(await self.its_node())
-        return self.fate or self.excused(Fate(Loss.WORKER_LOST, f"its connection broke; {self.job} {self.described()}"))
+        return self.fate or self.excused(
+            WorkerFate(Loss.WORKER_LOST, f"its connection broke; {self.job} {self.described()}")
+        )
 
     async def ask_again(self, within: float) -> None:
         """Ask for the pod itself: the watch may be cut just now."""

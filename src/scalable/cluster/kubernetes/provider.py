@@ -17,6 +17,7 @@ from scalable.errors import UsageError
 from scalable.findings import Finding
 from scalable.manifest.targets import KubernetesTarget
 from scalable.manifest.validation import ValidationReport
+from scalable.wording import install_hint
 
 
 class KubernetesProvider(TaggedProvider):
@@ -31,7 +32,7 @@ class KubernetesProvider(TaggedProvider):
         findings = []
         if find_spec("kr8s") is None:
             text = "kr8s is not installed, which speaks with Kubernetes"
-            findings.append(Finding.error("no-kr8s", path, text, "pip install 'scalable[kubernetes]'"))
+            findings.append(Finding.error("no-kr8s", path, text, install_hint("kubernetes")))
         if target.kubeconfig and not Path(target.kubeconfig).expanduser().is_file():
             text = f"the kubeconfig {target.kubeconfig} does not exist"
             findings.append(

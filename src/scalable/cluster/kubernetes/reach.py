@@ -1,4 +1,4 @@
-"""How workers in the cluster and this process reach each other: directly, or through a relay pod.
+"""The way between workers in the cluster and this process: directly, or through a relay pod.
 
 Inside the cluster, or where a contact address is given, workers connect to the scheduler itself. Everywhere else pods
 cannot reach this machine, nor it them: one more pod, the relay, stands between, and this process connects to it through
@@ -34,7 +34,7 @@ GONE_WITHIN_S = 30.0  # an old relay, before another can have its name
 
 
 class Reach(Protocol):
-    """How workers get to the scheduler in this process."""
+    """The way of workers to the scheduler in this process."""
 
     @property
     def trouble(self) -> str:

@@ -1,4 +1,4 @@
-"""What a cluster says of a pod in the engine's terms and in sentences: why it waits, what ended it, why it is refused.
+"""The state of a pod in the engine's terms and in sentences: why it waits, what ended it, why it is refused.
 
 Pure, and never in the way: fields may be missing, of another kind, or say what nobody has heard of; then the cluster's
 own words are shown.
@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from scalable.cluster.base import Fate, LaunchRefused
+from scalable.cluster.base import LaunchRefused, WorkerFate
 from scalable.cluster.kubernetes.answers import (
     Facts,
     about,
@@ -162,7 +162,7 @@ def pull_detail(words: str, events: Sequence[Facts]) -> str:
 
 def fate(
     pod: Facts | None, events: Sequence[Facts] = (), node: Facts | None = None, *, gone: bool = False
-) -> Fate | None:
+) -> WorkerFate | None:
     """Return why a pod is gone; nothing while it is there, even if it was told to go and still hands its work over.
 
     ``pod`` is as it was seen last, with ``gone`` if the API has it no more; nothing if it was never seen.
@@ -175,18 +175,18 @@ def fate(
     if there and (verdict := hopeless(pod, who, events)):
         return verdict
     if node is not None and (problem := lost(node)):  # one that is drained before it goes tells its pods
-        return disrupted(pod, who, there=False) or Fate(Loss.NODE_LOST, f"{who}: {problem}")
+        return disrupted(pod, who, there=False) or WorkerFate(Loss.NODE_LOST, f"{who}: {problem}")
     if phase(pod) == "Unknown":
-        return Fate(Loss.NODE_LOST, f"{who}: its node does not answer")
+        return WorkerFate(Loss.NODE_LOST, f"{who}: its node does not answer")
     if there:
         return None
     if event := latest(events, tuple(EVENTS)):
         cause, words = EVENTS[reason_of(event)]
-        return Fate(cause, brief(joined(": ", f"{who}: {words}", message(event))))
-    return Fate(Loss.PREEMPTED, f"{who} was deleted by somebody")
+        return WorkerFate(cause, brief(joined(": ", f"{who}: {words}", message(event))))
+    return WorkerFate(Loss.PREEMPTED, f"{who} was deleted by somebody")
 
 
-def over(pod: Facts, who: str) -> Fate | None:
+def over(pod: Facts, who: str) -> WorkerFate | None:
     """Return the fate of a pod whose containers, or node, ended it: the worst that any of them says."""
     reason, detail = text(pod, "status", "reason"), text(pod, "status", "message")
     if phase(pod) not in ("Failed", "Succeeded"):
@@ -195,7 +195,7 @@ def over(pod: Facts, who: str) -> Fate | None:
     for part, end in ends:
         if text(end, "reason") == "OOMKilled":
             limit = memory_limit(pod, part)
-            return Fate(
+            return WorkerFate(
                 Loss.OUT_OF_MEMORY,
                 f"{who} used more memory than its limit{f' of {limit}' if limit else ''} (OOMKilled)",
                 limit,
@@ -204,57 +204,57 @@ def over(pod: Facts, who: str) -> Fate | None:
         return evicted(who, detail)
     if reason in ENDED_BY:
         cause, words = ENDED_BY[reason]
-        return Fate(cause, brief(joined(": ", f"{who} {words}", detail)))
+        return WorkerFate(cause, brief(joined(": ", f"{who} {words}", detail)))
     if REFUSED_BY_NODE.fullmatch(reason):
-        return Fate(Loss.PREEMPTED, brief(joined(": ", f"{who} was not taken by its node ({reason})", detail)))
+        return WorkerFate(Loss.PREEMPTED, brief(joined(": ", f"{who} was not taken by its node ({reason})", detail)))
     if fate := disrupted(pod, who, there=False):
         return fate
     for _, end in sorted(ends, key=lambda end: status_of(end[1]) == 0):
         return ended(who, end)
     if phase(pod) == "Succeeded":
-        return Fate(Loss.PREEMPTED, f"{who} left after notice")
-    return Fate(Loss.WORKER_LOST, brief(joined(": ", f"{who} failed", reason, detail)))
+        return WorkerFate(Loss.PREEMPTED, f"{who} left after notice")
+    return WorkerFate(Loss.WORKER_LOST, brief(joined(": ", f"{who} failed", reason, detail)))
 
 
-def ended(who: str, end: Facts) -> Fate:
+def ended(who: str, end: Facts) -> WorkerFate:
     """Return a fate by the status of a process and its last words, which the node keeps."""
     status, reason, detail = status_of(end), text(end, "reason"), last_words(text(end, "message"))
     if reason in NOT_STARTED:
-        return Fate(Loss.CANNOT_START, brief(joined(": ", f"{who} could not be started ({reason})", detail)))
+        return WorkerFate(Loss.CANNOT_START, brief(joined(": ", f"{who} could not be started ({reason})", detail)))
     if reason == "ContainerStatusUnknown":
-        return Fate(Loss.NODE_LOST, f"{who}: its node lost sight of it")
+        return WorkerFate(Loss.NODE_LOST, f"{who}: its node lost sight of it")
     if status in (0, SIGTERM_STATUS):
-        return Fate(Loss.PREEMPTED, f"{who} left after notice")
+        return WorkerFate(Loss.PREEMPTED, f"{who} left after notice")
     if status in BY_STATUS:
-        return Fate(BY_STATUS[status], brief(joined(": ", who, detail or f"ended with status {status}")))
+        return WorkerFate(BY_STATUS[status], brief(joined(": ", who, detail or f"ended with status {status}")))
     if status == SIGKILL_STATUS:
-        return Fate(
+        return WorkerFate(
             Loss.WORKER_LOST, brief(joined(": ", f"{who} was killed (SIGKILL), as a node short of memory does"))
         )
     known = "" if reason in ("", "Error", "Completed") else f" ({reason})"
     words = joined(": ", f"{who} ended with status {'?' if status is None else status}{known}", detail)
-    return Fate(Loss.CANNOT_START if NO_CODE.search(detail) else Loss.WORKER_LOST, brief(words))
+    return WorkerFate(Loss.CANNOT_START if NO_CODE.search(detail) else Loss.WORKER_LOST, brief(words))
 
 
-def evicted(who: str, detail: str) -> Fate:
+def evicted(who: str, detail: str) -> WorkerFate:
     """Return the fate of a pod evicted by a node that runs short; a greedy one would be evicted again."""
     words = brief(joined(": ", f"{who} was evicted", detail))
     usage = re.search(r"was using (\S+), request is (\S+?),? has larger consumption", detail)
     if "low on resource: memory" in detail and usage and more(usage[1].rstrip(","), usage[2].rstrip(",")):
         used = read(usage[1].rstrip(","))
-        return Fate(Loss.OUT_OF_MEMORY, words, Memory(int(used)) if used else None)
+        return WorkerFate(Loss.OUT_OF_MEMORY, words, Memory(int(used)) if used else None)
     own = re.search(r"exceeds the (total )?limit", detail)  # of ephemeral storage: it would do so again
-    return Fate(Loss.WORKER_LOST if own else Loss.PREEMPTED, words)
+    return WorkerFate(Loss.WORKER_LOST if own else Loss.PREEMPTED, words)
 
 
-def disrupted(pod: Facts, who: str, *, there: bool) -> Fate | None:
+def disrupted(pod: Facts, who: str, *, there: bool) -> WorkerFate | None:
     """Return the fate of a pod that somebody ended; while its containers run it is not gone."""
     target = condition(pod, "DisruptionTarget")
     reason, detail = text(target, "reason"), text(target, "message")
     if text(target, "status") != "True" or (there and not unheard(pod, reason)):
         return None
     cause, words = DISRUPTED_BY.get(reason, (Loss.PREEMPTED, f"was ended ({reason})"))
-    return Fate(cause, brief(joined(": ", f"{who} {words}", detail)))
+    return WorkerFate(cause, brief(joined(": ", f"{who} {words}", detail)))
 
 
 def unheard(pod: Facts, reason: str) -> bool:
@@ -266,7 +266,7 @@ def unheard(pod: Facts, reason: str) -> bool:
     return reason == "DeletionByTaintManager" and runs and text(condition(pod, "Ready"), "status") == "False"
 
 
-def hopeless(pod: Facts, who: str, events: Sequence[Facts]) -> Fate | None:
+def hopeless(pod: Facts, who: str, events: Sequence[Facts]) -> WorkerFate | None:
     """Return the fate of a pod that waits for what will not come."""
     if phase(pod) not in ("", "Pending"):
         return None
@@ -277,7 +277,7 @@ def hopeless(pod: Facts, who: str, events: Sequence[Facts]) -> Fate | None:
         never = reason in ("InvalidImageName", "ErrImageNeverPull", "SignatureValidationFailed")
         if never or (reason in IMAGE.keys() | SETUP.keys() and NOT_AGAIN.search(detail)):
             words = IMAGE.get(reason) or SETUP[reason]
-            return Fate(Loss.CANNOT_START, brief(joined(": ", f"{who}: {words} ({reason})", detail)))
+            return WorkerFate(Loss.CANNOT_START, brief(joined(": ", f"{who}: {words} ({reason})", detail)))
     return None
 
 

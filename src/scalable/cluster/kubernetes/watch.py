@@ -1,4 +1,4 @@
-"""What the cluster says of the pods of one run, kept current by one watch on pods and one on events.
+"""The state of the pods of one run, kept current by one watch on pods and one on events.
 
 Nobody asks about single pods: the pages here change when the cluster changes. Nodes are looked at now and then, where
 reading them is allowed; where it is not, a node is known from the pods on it.
@@ -19,6 +19,7 @@ from typing import Any
 from scalable.cluster.base import Node
 from scalable.cluster.kubernetes.api import ApiError, Change, Kube, Listing, Object, Watching
 from scalable.errors import ScalableError
+from scalable.observe.starts import FOUND_READY_S
 
 logger = logging.getLogger("scalable")
 
@@ -141,7 +142,8 @@ class PodWatch:
         if known is None:
             tag = labels.get("scalable/tag", "")
             since = instant((pod.get("status") or {}).get("startTime")) or time.time()
-            self.machines[node] = Node(node, self.pool_of(tag), since)
+            asked = instant(pod["metadata"].get("creationTimestamp")) or since
+            self.machines[node] = Node(node, self.pool_of(tag), since, awaited=since - asked > FOUND_READY_S)
             self._looked = 0.0
         elif known.until is not None and not self.readable and name_of(pod) not in self.gone:
             self.machines[node] = replace(known, until=None)  # it was only empty
@@ -203,7 +205,7 @@ class PodWatch:
         if machine is None:
             self.machines[node.name] = replace(node, until=time.time())
         elif (since := instant(machine["metadata"].get("creationTimestamp"))) is not None:
-            self.machines[node.name] = replace(node, since=since)
+            self.machines[node.name] = replace(node, since=since, awaited=True)
 
     def in_use(self, node: str) -> bool:
         return any(node_of(pod) == node and name not in self.gone for name, pod in self.pods.items())

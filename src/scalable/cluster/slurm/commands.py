@@ -13,10 +13,13 @@ import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from scalable.cluster.base import LaunchRefused, ProviderError
+from scalable.cluster.base import HeldAllocation, LaunchRefused, ProviderError
+from scalable.machine_hours import HeldResources
+from scalable.planning.resources import Size
+from scalable.quantities import Cpu, Memory
 
 Answer = TypeVar("Answer")
 
@@ -29,11 +32,16 @@ IN_ONE_CALL = 1000  # ids on one command line
 CANCEL_WITHIN_S = 20.0  # or it is reported that jobs could not be cancelled
 CANCEL_AGAIN_S = 0.2  # the first pause between looks at whether jobs are really going; they double
 
+SIZES = ["sinfo", "--noheader", "--format=%P|%c|%m|%G|%f"]  # read by smallest_node
 SILENT = re.compile(
     r"Unable to contact slurm controller|Socket timed out|temporarily un|Zero Bytes were transmitted|standby mode"
     r"|Communication connection failure|Connection refused|Connection reset|Transport endpoint",
     re.IGNORECASE,
 )
+SUBMIT_LIMIT = re.compile(
+    r"\w*MaxSubmit\w*Limit|\w*GrpSubmit\w*Limit|job submit limit|temporarily unable to accept job", re.IGNORECASE
+)
+"""In what sbatch says when a user, an account or the cluster has as many jobs as may be."""
 WRONG = re.compile(r"invalid|not available|unrecogni[sz]ed|not permitted|denied", re.IGNORECASE)
 """In what sbatch says of a job that it will not take later either."""
 ENDED = frozenset(
@@ -46,8 +54,16 @@ class SlurmError(ProviderError):
     """Slurm is not there or cannot do what was asked."""
 
 
+class SubmitLimitError(LaunchRefused):
+    """A job that Slurm takes when others have ended: the message names the limit."""
+
+
 class SlurmSilent(SlurmError):  # noqa: N818 - what happened, not only that something did
     """The controller did not answer; it may have done what was asked all the same."""
+
+
+class SlurmStalled(SlurmSilent):
+    """A program of Slurm's that did not end in time; sbatch waits by itself while the controller has too many jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +73,12 @@ class SlurmState:
     reason: str = ""
     node: str = ""
     exit_code: str = ""
+    started: float | None = None
+    """When it was started, in seconds of the epoch; nothing while it waits."""
+    ends: float | None = None
+    """When it ended, or must end by its walltime."""
+    held: HeldResources = field(default_factory=HeldResources)
+    """Cores, nodes and GPUs that the job holds."""
 
     @property
     def over(self) -> bool:
@@ -72,8 +94,10 @@ class Slurm:
     def __init__(self) -> None:
         self.slots = asyncio.Semaphore(AT_ONCE)
         self.submissions = asyncio.Semaphore(SUBMISSIONS_AT_ONCE)
-        self.questions = Together(self.ask)
-        self.cancellations = Together(self.end)
+        self.questions = BatchedQuestion(self.ask)
+        self.cancellations = BatchedQuestion(self.end)
+        self.held: dict[str, HeldAllocation] = {}
+        """What each job that was ever seen running holds or held."""
 
     async def submit(self, script: str, env: Mapping[str, str]) -> str:
         """Hand a script in; the id of its job, ``LaunchRefused`` with what Slurm says, or ``SlurmSilent``."""
@@ -87,6 +111,8 @@ class Slurm:
         if status != 0:
             if status < 0 or SILENT.search(err):
                 raise SlurmSilent(f"sbatch failed: {complaint(err)}")
+            if (limit := submit_limit(err)) is not None:
+                raise SubmitLimitError(limit)
             raise LaunchRefused(f"sbatch refused the job: {complaint(err)}", definite=bool(WRONG.search(err)))
         return out.strip().split(";")[0]
 
@@ -97,6 +123,39 @@ class Slurm:
         rows = (line.partition("|") for line in out.splitlines())
         return next((job for job, _, noted in rows if noted.strip() == comment), None) if status == 0 else None
 
+    async def node_size(self, partition: str | None, constraint: str | None) -> Size:
+        """Return what every node of a partition has that a constraint allows: the least of each."""
+        command = [
+            "sinfo",
+            "--noheader",
+            "--format=%P|%c|%m|%G|%f",
+            *([f"--partition={partition}"] if partition else []),
+        ]
+        status, out, err = await self.run(command)
+        if status != 0:
+            raise (SlurmSilent if SILENT.search(err) else SlurmError)(f"sinfo failed: {complaint(err)}")
+        node = smallest_node(out, partition, constraint)
+        if node is None:
+            raise SlurmError(f"sinfo shows no node of partition {partition or '(default)'} with {constraint or 'CPUs'}")
+        return node
+
+    async def cancel_step(self, job: str, name: str) -> bool:
+        """Have one step of a job ended; tell whether it is, or was not there any more."""
+        command = ["squeue", "--noheader", "--steps", f"--jobs={job}", "--format=%i|%j"]
+        status, out, err = await self.run(command)
+        if status != 0 and "Invalid job" not in err:
+            raise (SlurmSilent if SILENT.search(err) else SlurmError)(f"squeue failed: {complaint(err)}")
+        steps = dict(line.strip().split("|", 1)[::-1] for line in out.splitlines() if "|" in line)
+        if name not in steps:
+            return bool(steps)  # else the job has just begun, and the step is to come
+        status, _, err = await self.run(["scancel", "--quiet", steps[name]])
+        return status == 0 or "Invalid job" in err
+
+    async def signal_script(self, job: str) -> bool:
+        """Send SIGUSR1 to the script of a job; tell whether Slurm did."""
+        status, _, _ = await self.run(["scancel", "--quiet", "--batch", "--signal=USR1", job])
+        return status == 0
+
     async def states(self, jobs: Iterable[str]) -> dict[str, SlurmState]:
         """Return how jobs are; those that Slurm has forgotten are not in the answer."""
         return await self.questions(jobs)
@@ -106,11 +165,24 @@ class Slurm:
         known: dict[str, SlurmState] = {}
         for part in chunks(jobs):
             command = ["squeue", "--noheader", "--states=all", who, f"--jobs={','.join(part)}"]
-            status, out, err = await self.run([*command, "--format=%A|%T|%N|%r"])
+            status, out, err = await self.run([*command, f"--format={ASKED}"])
             if status != 0 and "Invalid job id" not in err:
                 raise (SlurmSilent if SILENT.search(err) else SlurmError)(f"squeue failed: {complaint(err)}")
             known |= states(out)
+        self.note(jobs, known, time.time())
         return known
+
+    def note(self, asked: list[str], known: Mapping[str, SlurmState], now: float) -> None:
+        """Remember what jobs hold, since when, and until when; one that Slurm has forgotten is gone."""
+        for job in asked:
+            state, before = known.get(job), self.held.get(job)
+            if state is not None and state.started is not None:
+                ended = state.ends if state.over and state.ends is not None else now
+                first = before.until if before is not None else None
+                until = first if first is not None else ended if state.going else None
+                self.held[job] = HeldAllocation(job, state.held, state.started, until)
+            elif before is not None and before.until is None:
+                self.held[job] = replace(before, until=now)
 
     async def epitaph(self, job: str) -> SlurmState | None:
         """Return what is known of a job that has ended: the controller remembers a while, accounting longer."""
@@ -185,12 +257,12 @@ class Slurm:
                     await asyncio.wait_for(process.wait(), KILLED_WITHIN_S)
                 if not isinstance(error, TimeoutError):
                     raise
-                raise SlurmSilent(f"{command[0]} did not answer within {ANSWER_WITHIN_S:g} s") from None
+                raise SlurmStalled(f"{command[0]} did not answer within {ANSWER_WITHIN_S:g} s") from None
             assert process.returncode is not None
             return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
 
 
-class Together(Generic[Answer]):
+class BatchedQuestion(Generic[Answer]):
     """Collects what callers ask for within a moment, asks once, and gives all of them the answer."""
 
     def __init__(self, ask: Callable[[list[str]], Awaitable[Answer]]) -> None:
@@ -215,15 +287,76 @@ def chunks(jobs: list[str]) -> Iterable[list[str]]:
     return (jobs[start : start + IN_ONE_CALL] for start in range(0, len(jobs), IN_ONE_CALL))
 
 
+ASKED = "%A|%T|%N|%S|%e|%C|%D|%b|%r"  # id, state, nodes, start, end, CPUs, number of nodes, GPUs of each, reason
+
+
 def states(out: str) -> dict[str, SlurmState]:
-    """Return what squeue says in lines ``id|state|node|reason``; the reason may be any text."""
-    rows = (line.split("|", 3) for line in out.splitlines() if line.count("|") >= 3)
-    return {job: SlurmState(state, reason.strip(), node) for job, state, node, reason in rows}
+    """Return what squeue says in lines of ``ASKED``; the reason may be any text."""
+    known = {}
+    for line in out.splitlines():
+        if line.count("|") < 8:
+            continue
+        job, state, node, start, end, cpus, nodes, cards, reason = line.split("|", 8)
+        waits = state == "PENDING"  # the times are then what Slurm expects, and change
+        held = HeldResources(float(digits(cpus)), float(digits(nodes)), float(gpus_in(cards) * digits(nodes)))
+        known[job] = SlurmState(
+            state,
+            reason.strip(),
+            node,
+            started=None if waits else moment(start),
+            ends=None if waits else moment(end),
+            held=HeldResources() if waits else held,
+        )
+    return known
+
+
+def moment(text: str) -> float | None:
+    """Return a time that Slurm prints, in this machine's own zone, in seconds of the epoch; nothing for N/A."""
+    try:
+        return time.mktime(time.strptime(text.strip(), "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
+
+
+def digits(text: str) -> int:
+    return int(text) if text.strip().isdecimal() else 0
+
+
+def gpus_in(gres: str) -> int:
+    """Return how many GPUs a node of a job has, in Slurm's words: ``gres/gpu:a100:2``, ``gpu:1`` or N/A."""
+    return sum(int(count or 1) for count in re.findall(r"\bgpu(?::[A-Za-z][\w.-]*)?(?::(\d+))?", gres))
+
+
+def smallest_node(out: str, partition: str | None, constraint: str | None) -> Size | None:
+    """Return the least that nodes have by ``sinfo``, in lines ``partition|cpus|MB|gres|features``."""
+    needed = set(re.findall(r"[\w.-]+", constraint or "")) if not re.search(r"[|\[!]", constraint or "") else set()
+    sizes = []
+    for line in out.splitlines():
+        if line.count("|") < 4:
+            continue
+        name, cpus, memory, gres, features = (part.strip() for part in line.split("|", 4))
+        asked = name.rstrip("*") == partition if partition else name.endswith("*")
+        if asked and needed <= set(features.split(",")):
+            cards = sum(int(count) for count in re.findall(r"gpu:(?:[^:,(]+:)?(\d+)", gres))
+            sizes.append((int(re.sub(r"\D", "", cpus) or 0), int(re.sub(r"\D", "", memory) or 0), cards))
+    if not sizes:
+        return None
+    cpus_least, memory_least, cards_least = (min(column) for column in zip(*sizes, strict=True))
+    return Size(Cpu.of(cpus_least), Memory(memory_least * 2**20), cards_least)
+
+
+def submit_limit(err: str) -> str | None:
+    """Return the limit of submitted jobs that sbatch met; nothing if it refused the job for something else."""
+    words = {match[0] for match in re.finditer(r"\b(?:Assoc|QOS)\w+", err)}
+    if words & set(NEVER):
+        return None  # a size that no waiting makes smaller
+    limit = SUBMIT_LIMIT.search(err)
+    return limit[0] if limit else None
 
 
 def described(out: str) -> SlurmState | None:
     """Return what scontrol says of a job in one line."""
-    state = re.search(r" SlurmState=(\S+) Reason=(\S+) ", out)
+    state = re.search(r" JobState=(\S+) Reason=(\S+) ", out)
     if state is None:
         return None
     code, node = re.search(r" ExitCode=(\S+) ", out), re.search(r" NodeList=(\S+) ", out)

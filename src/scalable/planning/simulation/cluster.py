@@ -23,6 +23,12 @@ class ModelPool:
     """Cores of a node that workers share."""
     least: int = 0
     """Nodes that are always there, paid whether used or not."""
+    wait_s: float | None = None
+    """How long a node takes to come where that was measured; else as long as the room says."""
+
+    @property
+    def comes_after_s(self) -> float:
+        return self.room.provision_s if self.wait_s is None else self.wait_s
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +38,7 @@ class Computation:
     job: str
     attempt: int
     worker: str
-    node: Node
+    node: SimulatedNode
     left: float
     """Core-seconds still to do."""
     cap: float
@@ -51,7 +57,7 @@ class Computation:
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class SimulatedNode:
     id: str
     pool: str
     requested: float
@@ -66,54 +72,64 @@ class Node:
     empty_since: float = 0.0
     worked_until: float = 0.0
     permanent: bool = False
+    paid_from: float = 0.0
+    """When its machine was started, which takes until ``up``: a cloud charges that, too."""
 
 
 @dataclass(slots=True, eq=False)
 class PoolState:
     model: ModelPool
-    nodes: dict[str, Node] = field(default_factory=dict)
-    open: dict[str, Node] = field(default_factory=dict)
+    nodes: dict[str, SimulatedNode] = field(default_factory=dict)
+    open: dict[str, SimulatedNode] = field(default_factory=dict)
     """Nodes that may still have room."""
-    past: list[Node] = field(default_factory=list)
+    past: list[SimulatedNode] = field(default_factory=list)
     waiting: list[tuple[str, str]] = field(default_factory=list)
     """Workers (id, tag) that find no room."""
     made: int = 0
 
-    def new_node(self, now: float, *, permanent: bool = False) -> Node:
+    def new_node(self, now: float, *, permanent: bool = False) -> SimulatedNode:
         room = self.model.room
         self.made += 1
-        up = now if permanent else now + room.provision_s
-        node = Node(f"{room.name}-{self.made}", room.name, now, up, room.node, permanent=permanent, empty_since=up)
+        up = now if permanent else now + self.model.comes_after_s
+        node = SimulatedNode(
+            f"{room.name}-{self.made}", room.name, now, up, room.node, permanent=permanent, empty_since=up
+        )
+        node.paid_from = max(now, up - room.provision_s)
         self.nodes[node.id] = self.open[node.id] = node
         return node
 
-    def place(self, workers: list[str], tag: str, now: float) -> list[Node]:
-        """Nodes for as many of the workers as find room, one each, in their order.
+    def place(self, workers: list[str], tag: str, now: float) -> list[SimulatedNode]:
+        """Return nodes for as many of the workers as find room, one each, in their order.
 
         First as many nodes are asked for as the workers need, then each goes to the emptiest node, which is what an
         autoscaler and a scheduler that scores by least allocation do together.
         """
         room = self.model.room
         request = room.requests[tag]
-        there = sum(request.times_in(node.free) for node in self.open.values())
+        there = sum(self.fitting(node, tag) for node in self.open.values())
         missing = -(-max(0, len(workers) - there) // max(1, request.times_in(room.node)))
         for _ in range(min(max(missing, self.missing_apart(tag, len(workers))), room.max_nodes - len(self.nodes))):
             self.new_node(now)
         order = {node.id: place for place, node in enumerate(self.open.values())}
         emptiest = [(-node.free.cpu.millis, order[node.id], node.id) for node in self.open.values()]
         heapq.heapify(emptiest)
-        placed: list[Node] = []
+        placed: list[SimulatedNode] = []
         while emptiest and len(placed) < len(workers):
             _, place, name = heapq.heappop(emptiest)
             node = self.open.get(name)
-            if node is None or not request.fits(node.free):
+            if node is None or not (request.fits(node.free) and room.shares(tag, node.workers.values())):
                 continue
             placed.append(self.put(node, workers[len(placed)], tag))
             heapq.heappush(emptiest, (-node.free.cpu.millis, place, name))
         return placed
 
+    def fitting(self, node: SimulatedNode, tag: str) -> int:
+        """Return how many more workers of a tag a node holds."""
+        room = self.model.room
+        return room.requests[tag].times_in(node.free) if room.shares(tag, node.workers.values()) else 0
+
     def missing_apart(self, tag: str, count: int) -> int:
-        """Nodes that are missing to spread a tag over as many as it must stand on."""
+        """Return how many nodes are missing to spread a tag over as many as it must stand on."""
         room = self.model.room
         spread = room.spread_over.get(tag, 1)
         if spread == 1:
@@ -122,7 +138,7 @@ class PoolState:
         empty = [node for node in self.open.values() if tag not in node.workers.values()]
         return min(spread, count + hosts) - hosts - sum(room.requests[tag].fits(node.free) for node in empty)
 
-    def put(self, node: Node, worker: str, tag: str) -> Node:
+    def put(self, node: SimulatedNode, worker: str, tag: str) -> SimulatedNode:
         room = self.model.room
         node.workers[worker] = tag
         node.free = node.free - room.requests[tag]
@@ -130,7 +146,7 @@ class PoolState:
             self.open.pop(node.id, None)
         return node
 
-    def take(self, node: Node, worker: str, now: float) -> None:
+    def take(self, node: SimulatedNode, worker: str, now: float) -> None:
         tag = node.workers.pop(worker)
         node.free = node.free + self.model.room.requests[tag]
         if node.id in self.nodes:
@@ -138,14 +154,14 @@ class PoolState:
         if not node.workers:
             node.empty_since = max(now, node.up)
 
-    def drop(self, node: Node, now: float) -> None:
+    def drop(self, node: SimulatedNode, now: float) -> None:
         node.gone = now
         self.past.append(self.nodes.pop(node.id))
         self.open.pop(node.id, None)
 
 
 def shares(computations: list[Computation], cpus: float) -> list[float]:
-    """Cores for each: equal parts, and what one cannot use goes to the others (max-min fair)."""
+    """Return cores for each: equal parts, and what one cannot use goes to the others (max-min fair)."""
     order = sorted(range(len(computations)), key=lambda i: computations[i].cap)
     result = [0.0] * len(computations)
     left = cpus
@@ -163,11 +179,10 @@ def paid_so_far(pools: Iterable[PoolState], now: float) -> tuple[float, float, f
         for node in (*pool.past, *pool.nodes.values()):
             if node.permanent or not price:
                 continue
-            spent += price * max(0.0, min(now, node.gone) - node.up) / 3600
+            spent += price * max(0.0, min(now, node.gone) - node.paid_from) / 3600
             if node.gone < NEVER:
                 continue
-            begin = max(now, node.up)
-            end = (begin if node.workers else node.empty_since) + pool.model.room.idle_s
-            due += price * (end - begin) / 3600
+            empty = max(now, node.up) if node.workers else node.empty_since
+            due += price * (empty + pool.model.room.idle_s - max(now, node.paid_from)) / 3600
             growing += price if node.workers and node.up <= now else 0.0
     return spent, growing, due

@@ -1,4 +1,7 @@
-"""How long jobs take: always the same, log-normal with a median and a 95th percentile, or drawn from history."""
+"""Durations of jobs: always the same, log-normal with a median and a 95th percentile, or drawn from history.
+
+Beside it, how long a session takes to start and to end around them.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ class LogNormal:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredDurations:
     """Seconds of jobs that ended. They are dealt like cards: as many jobs again take as long together."""
 
     seconds: Sequence[float]
@@ -55,7 +58,23 @@ class Measured:
         return sum(self.seconds) / len(self.seconds)
 
 
-JobLength = Fixed | LogNormal | Measured
+JobLength = Fixed | LogNormal | MeasuredDurations
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTimes:
+    """The times of the parts of a session's start and end, but for the wait for nodes, which is the pool's."""
+
+    ask_s: float = 0.0
+    """From its start until it asks for workers: no node comes, and none is paid for it, before."""
+    join_s: float = 0.0
+    """From when a node that had to come is up until a worker on it takes jobs."""
+    warm_s: float = 0.0
+    """From when a worker is asked for that finds its node up until it takes jobs."""
+    hand_s: float = 0.0
+    """What a job takes beside its own work, on its way to an idle worker and back."""
+    close_s: float = 0.0
+    """From the last row until its workers are gone."""
 
 
 def from_minutes(minutes: Minutes) -> JobLength:

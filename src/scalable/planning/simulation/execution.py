@@ -17,8 +17,8 @@ from scalable.engine.events import (
     WorkerLeaving,
 )
 from scalable.engine.view import JobView
-from scalable.planning.simulation.cluster import Computation, Node, shares
-from scalable.planning.simulation.durations import Fixed, Measured
+from scalable.planning.simulation.cluster import Computation, SimulatedNode, shares
+from scalable.planning.simulation.durations import Fixed, MeasuredDurations
 from scalable.planning.simulation.faults import LOSSES, FaultKind, JobFault
 
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ class Execution:
         """What waits on a worker, in order: job and attempt."""
         self.decks: dict[str, list[float]] = {}
         """Measured durations of a sweep that were not dealt yet."""
+        self.loaded: set[tuple[str, str]] = set()
+        """Workers and the sweeps whose code they have loaded."""
+        self.halves: dict[str, float] = {}
+        """Core-seconds that are left of jobs that go on from a checkpoint."""
 
     def obey(self, instruction: Instruction) -> None:
         match instruction:
@@ -59,10 +63,10 @@ class Execution:
         else:
             self.begin(record, attempt, worker, node)
 
-    def begin(self, record: JobView, attempt: int, worker: str, node: Node) -> None:
+    def begin(self, record: JobView, attempt: int, worker: str, node: SimulatedNode) -> None:
         self.count(record)
         world, job = self.world, record.job.id
-        seconds = self.length(record)
+        seconds = self.length(record) + self.load_s(worker, record.job.sweep)
         fault = self.fault(job, attempt)
         if fault is not None:
             seconds = self.inject(fault, job, attempt, worker, seconds)
@@ -71,7 +75,8 @@ class Execution:
         used = world.uses.get(record.job.sweep, there)
         cap = min(used, there)
         what = fault.kind if fault is not None else None
-        computation = Computation(job, attempt, worker, node, seconds * used, cap, what, world.now, since=world.now)
+        left = self.halves.get(job, seconds * used)
+        computation = Computation(job, attempt, worker, node, left, cap, what, world.now, since=world.now)
         self.computations[job] = node.computations[job] = computation
         self.computing[worker] = self.computing.get(worker, 0) + 1
         node.load += cap
@@ -89,12 +94,19 @@ class Execution:
         """Return how long a job takes with all the cores it can use."""
         name, chance = record.job.sweep, self.world.chance
         source = self.world.durations.get(name) or Fixed(record.job.expected_s or 60.0)
-        if not isinstance(source, Measured):
+        if not isinstance(source, MeasuredDurations):
             return source.draw(chance)
         deck = self.decks.setdefault(name, [])
         if not deck:
             deck += source.shuffled(chance)
         return deck.pop()
+
+    def load_s(self, worker: str, sweep: str) -> float:
+        """Return how long a worker takes to load the code of a sweep, which it does once."""
+        if (seconds := self.world.loads.get(sweep, 0.0)) and (worker, sweep) not in self.loaded:
+            self.loaded.add((worker, sweep))
+            return seconds
+        return 0.0
 
     def count(self, record: JobView) -> None:
         outcome, now = self.world.outcome, self.world.now
@@ -134,7 +146,7 @@ class Execution:
             self.world.report(JobLost(job, attempt, LOSSES[fault.kind], peak, text, seconds))
 
     def kill(self, job: str, attempt: int, worker: str, cause: Loss) -> None:
-        """A job dies when told to, unless it is deaf; one that only dozed is left alive and says so."""
+        """Let a job die, unless it is deaf; one that only dozed is left alive and says so."""
         world = self.world
         computation = self.live(job, attempt)
         if computation is None:
@@ -156,11 +168,19 @@ class Execution:
         del line[job]
         return True
 
-    def abandon(self, worker: str, node: Node) -> None:
-        """The worker is gone with all it was given."""
+    def abandon(self, worker: str, node: SimulatedNode) -> None:
+        """Drop all that a worker was given which is gone."""
         self.lines.pop(worker, None)
         for computation in [computation for computation in node.computations.values() if computation.worker == worker]:
+            self.keep_checkpoint(computation)
             self.stop_computing(computation)
+
+    def keep_checkpoint(self, computation: Computation) -> None:
+        """Let a job with declared checkpoints go on later from here; it has said how far it is."""
+        job, world = computation.job, self.world
+        if self.jobs[job].job.checkpoints and not computation.silent:
+            left = self.halves[job] = computation.left - computation.rate * (world.now - computation.since)
+            world.report(Progressed(job, computation.attempt, step=-left))
 
     def lose_worker(self, worker: str, job: str, attempt: int, cause: Loss) -> None:
         if self.live(job, attempt) and worker in self.world.where:
@@ -172,11 +192,16 @@ class Execution:
             world.deliver(WorkerLeaving(worker))
             world.at(world.now + NOTICE_S, self.reclaim, worker)
 
-    def reclaim(self, worker: str) -> None:
+    def warn(self, worker: str) -> None:
+        """Tell the engine that an allocation is about to end."""
         if worker in self.world.where:
-            self.world.remove_worker(worker, Loss.PREEMPTED)
+            self.world.deliver(WorkerLeaving(worker))
 
-    def share_out(self, node: Node, cpus: float) -> None:
+    def reclaim(self, worker: str, cause: Loss = Loss.PREEMPTED) -> None:
+        if worker in self.world.where:
+            self.world.remove_worker(worker, cause)
+
+    def share_out(self, node: SimulatedNode, cpus: float) -> None:
         computations = list(node.computations.values())
         for computation, rate in zip(computations, shares(computations, cpus), strict=True):
             if rate != computation.rate:
@@ -207,7 +232,11 @@ class Execution:
         if computation.version != version or self.computations.get(computation.job) is not computation:
             return
         self.stop_computing(computation)
-        self.world.report(self.ending(computation))
+        world, ending = self.world, self.ending(computation)
+        if world.times.hand_s:  # what waits on the worker has begun; the engine cannot give it more before it knows
+            world.at(world.now + world.times.hand_s, world.report, ending)
+        else:
+            world.report(ending)
 
     def ending(self, computation: Computation) -> Event:
         """Return what the worker reports of a computation that ended by itself."""

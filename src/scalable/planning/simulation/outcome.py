@@ -1,4 +1,4 @@
-"""What a simulation saw: when nodes came and went, what ran when, what was retried, what it cost."""
+"""The outcome of a simulation: when nodes came and went, what ran when, what was retried, what it cost."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from scalable.quantities import Money
 
 @dataclass(frozen=True, slots=True)
 class NodeSpan:
-    """A node's life; it is paid from when it is up until it is gone, as the bill counts it."""
+    """A node's life; it is paid from when its machine is started until it is gone, as the bill counts it."""
 
     pool: str
     node: str
     requested: float
+    paid_from: float
     up: float
     gone: float
     worked_until: float
     permanent: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        times = {name: round(getattr(self, name), 3) for name in ("requested", "up", "worked_until", "gone")}
+        times = {
+            name: round(getattr(self, name), 3) for name in ("requested", "paid_from", "up", "worked_until", "gone")
+        }
         return {"pool": self.pool, "node": self.node, **times, "permanent": self.permanent}
 
 
@@ -36,7 +39,7 @@ class SweepSpan:
 
 
 @dataclass(slots=True)
-class Outcome:
+class SimulationOutcome:
     started: float = float("inf")
     """The first job's start."""
     ended: float = 0.0
@@ -52,6 +55,10 @@ class Outcome:
     attempts: int = 0
     retries: int = 0
     peak_workers: dict[str, int] = field(default_factory=dict)
+    worker_starts: dict[str, int] = field(default_factory=dict)
+    """How many workers of each tag joined, one after the other and at once."""
+    worker_s: dict[str, float] = field(default_factory=dict)
+    """Seconds that workers of each tag held their place, from their start, before they joined, to their end."""
     worker_steps: list[tuple[float, int]] = field(default_factory=list)
     alerts: list[Finding] = field(default_factory=list)
 
@@ -73,13 +80,13 @@ class Outcome:
         return f"{which}: {why}"
 
     def node_hours(self, *, computing_only: bool = False) -> dict[str, float]:
-        """Hours paid per pool; ``computing_only`` leaves out the idle tail."""
+        """Return hours paid per pool; ``computing_only`` leaves out the start and the idle tail."""
         hours: dict[str, float] = {}
         for span in self.nodes:
             if span.permanent:
                 continue
-            end = min(span.gone, self.ended) if computing_only else span.gone
-            hours[span.pool] = hours.get(span.pool, 0.0) + max(0.0, end - span.up) / 3600
+            begin, end = (span.up, min(span.gone, self.ended)) if computing_only else (span.paid_from, span.gone)
+            hours[span.pool] = hours.get(span.pool, 0.0) + max(0.0, end - begin) / 3600
         return hours
 
     def cost(self, prices: dict[str, Money], currency: str, *, computing_only: bool = False) -> Money:
@@ -90,7 +97,7 @@ class Outcome:
         return total
 
     def node_steps(self) -> list[tuple[float, int]]:
-        """Return how many nodes were paid for at which time, permanent ones left out."""
+        """Return how many nodes were up at which time, permanent ones left out."""
         changes: dict[float, int] = {}
         for span in self.nodes:
             if not span.permanent:

@@ -26,7 +26,7 @@ from scalable.engine.events import (
 from scalable.engine.rules import Room
 from scalable.engine.view import JobView
 from scalable.planning.placement import PoolRoom
-from scalable.planning.simulation.cluster import Computation, ModelPool, Node
+from scalable.planning.simulation.cluster import Computation, ModelPool, SimulatedNode
 from scalable.planning.simulation.execution import Execution
 from scalable.planning.simulation.faults import FaultKind, Faults, JobFault
 from scalable.planning.simulation.world import World
@@ -59,11 +59,15 @@ class RecordedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What came of a request for workers: a worker, or the news that some will not come."""
+    """The answer to a request for workers: a worker, or the news that some will not come."""
 
     seconds: float
     worker: str = ""
     news: WorkersRefused | WorkersWithdrawn | None = None
+    allocation: str = ""
+    """What the worker shared with others."""
+    left_s: float | None = None
+    """For how long work could run on the worker."""
 
     @property
     def count(self) -> int:
@@ -72,7 +76,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class Recorded:
-    """What happened in a recorded run without being decided by the engine."""
+    """The part of a recorded run that the engine did not decide."""
 
     attempts: dict[str, list[RecordedAttempt]] = field(default_factory=dict)
     """Attempts of each job that began, in order."""
@@ -85,13 +89,13 @@ class Recorded:
     def usual_s(self) -> float:
         """The mean length of attempts that finished."""
         attempts = [attempt for recorded in self.attempts.values() for attempt in recorded]
-        found = [attempt.seconds for attempt in attempts if isinstance(attempt.ending, JobFinished)]
-        return fmean(found) if found else 0.0
+        seconds = [attempt.seconds for attempt in attempts if isinstance(attempt.ending, JobFinished)]
+        return fmean(seconds) if seconds else 0.0
 
     def startup_s(self, tag: str) -> float:
         """Return the mean time after which workers of a tag came."""
-        found = [arrival.seconds for arrival in self.arrivals.get(tag, ()) if arrival.news is None]
-        return fmean(found) if found else 0.0
+        seconds = [arrival.seconds for arrival in self.arrivals.get(tag, ()) if arrival.news is None]
+        return fmean(seconds) if seconds else 0.0
 
 
 class RecordedWorld(World):
@@ -107,6 +111,10 @@ class RecordedWorld(World):
         self.left = {tag: arrivals[::-1] for tag, arrivals in recorded.arrivals.items()}
         """Arrivals that no request has met yet, the next one last."""
         self.startups: dict[str, float] = {}
+        self.shared: dict[str, str] = {}
+        """What workers shared with others."""
+        self.left_of: dict[str, float | None] = {}
+        """For how long work can run on each worker."""
         for when, event in recorded.script:
             if isinstance(event, WorkerLost):
                 self.at(when, self.remove_worker, event.worker, event.cause)
@@ -120,6 +128,8 @@ class RecordedWorld(World):
             arrival = self.next_arrival(tag)
             if arrival.news is None:
                 self.startups[arrival.worker] = arrival.seconds
+                self.shared[arrival.worker] = arrival.allocation
+                self.left_of[arrival.worker] = arrival.left_s
                 workers.append(arrival.worker)
             else:
                 self.at(self.now + arrival.seconds, self.deliver, arrival.news)
@@ -132,8 +142,17 @@ class RecordedWorld(World):
         self.made[tag] = self.made.get(tag, 0) + 1
         return Arrival(self.recorded.startup_s(tag), f"{tag} beyond the recorded {self.made[tag]}")
 
-    def startup_s(self, worker: str) -> float:
+    def startup_s(self, worker: str, node: SimulatedNode) -> float:
         return self.startups[worker]
+
+    def allocation(self, worker: str, tag: str, node: SimulatedNode) -> str:
+        return self.shared[worker]
+
+    def left_s(self, worker: str, tag: str) -> float | None:
+        return self.left_of[worker]
+
+    def end_after(self, worker: str, left_s: float) -> None:
+        """Do nothing: notice is in the script, and losses are part of what was recorded."""
 
     def report_spend(self) -> None:
         """Do nothing: what was paid is in the script."""
@@ -149,7 +168,7 @@ class RecordedExecution(Execution):
         self.repeated: dict[str, RecordedAttempt] = {}
         """The recorded attempt that each job's present one repeats."""
 
-    def begin(self, record: JobView, attempt: int, worker: str, node: Node) -> None:
+    def begin(self, record: JobView, attempt: int, worker: str, node: SimulatedNode) -> None:
         left = self.left.get(record.job.id)
         self.repeated[record.job.id] = left.pop() if left else self.more
         super().begin(record, attempt, worker, node)

@@ -19,6 +19,7 @@ from scalable.quantities import Memory
 from scalable.session.driver.execution import Conversation, JobCall
 from scalable.session.driver.incidents import Incidents
 from scalable.worker.runner import ends
+from scalable.worker.runner.calls import TaskResult
 
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
@@ -26,11 +27,12 @@ if TYPE_CHECKING:
     from scalable.engine import Engine
     from scalable.observe.folders import RunFolder
     from scalable.observe.journal import Journal
-    from scalable.session.driver.ledger import Ledger
+    from scalable.session.driver.keeping import AttemptLedger
 
 logger = logging.getLogger("scalable")
 
 PROGRESS_EVERY_S = 2.0  # how often the journal says how far a job is
+LOADED_S = 0.01  # code that is loaded already takes less; imports take more
 LARGEST_SAVED = 64 * 2**20  # bytes of a job's work that are kept so that it can be run again under a debugger
 
 
@@ -50,7 +52,7 @@ class LiveAttempt:
     """Not if it waits on its worker behind others."""
     handed: bool = False
     """Its worker has it; before, its start is noted in the store."""
-    told: float = 0.0
+    progress_written: float = 0.0
     """When the journal was last told how far it is."""
     seen: dict[str, Any] = field(default_factory=dict)
     """The latest sign of it."""
@@ -90,7 +92,7 @@ class Attempts:
         """Of jobs that lost an attempt, until they end."""
         self.incidents = Incidents(folder, journal, engine.view.rules.policies.stuck.after.seconds)
         self.conversation = Conversation(cluster, self.report)
-        self.ledgers: dict[str, Ledger] = {}
+        self.ledgers: dict[str, AttemptLedger] = {}
         """By job: who counts its attempts in the store."""
         self.handing: deque[tuple[LiveAttempt, asyncio.Task[None] | None]] = deque()
         """In the order in which workers are to begin them; what must be noted first has a task."""
@@ -111,7 +113,7 @@ class Attempts:
         try:
             content = work.packed()
         except Exception as error:  # noqa: BLE001 - pickling calls the user's own code
-            message = f"what it is given cannot be sent to a worker: {ends.said(error)}"
+            message = f"what it is given cannot be sent to a worker: {ends.error_text(error)}"
             self.handle(JobLost(job, number, Loss.RAISED, None, message))
             return
         attempt = LiveAttempt(job, number, worker, member.tag, member.address, time.time(), time.monotonic(), content)
@@ -150,7 +152,7 @@ class Attempts:
                 self.withdraw(attempt, Loss.STOPPED, "taken back before it began")
 
     def kill(self, job: str, number: int, cause: Loss) -> None:
-        """Its supervisor looks at it, kills it and reports that as the end; or that it is alive after all."""
+        """Ask its supervisor to look at it, kill it and report that as the end; or that it is alive after all."""
         if attempt := self.under_way.get(f"{job}-attempt-{number}"):
             policy = self.engine.view.rules.policies.stuck
             silent_for, text = None, f"killed on {attempt.worker}"
@@ -165,7 +167,7 @@ class Attempts:
             self.conversation.kill(attempt.address, attempt.key, cause.value, text, silent_for)
 
     def abandon(self, lost: WorkerLost, tag: str, *, wanted: bool) -> None:
-        """Nobody waits any longer for attempts on a worker that is gone; unless that was wanted, it is an incident."""
+        """Give up attempts on a worker that is gone; unless that was wanted, it is an incident."""
         abandoned = [attempt for attempt in self.under_way.values() if attempt.worker == lost.worker]
         if not wanted:
             begun = [attempt.facts for attempt in abandoned if attempt.begun]
@@ -188,38 +190,42 @@ class Attempts:
         forks: tuple[tuple[str, dict[str, Any]], ...] = (),
         incidents: tuple[dict[str, Any], ...] = (),
     ) -> None:
-        member = next((one for one in self.cluster.members.values() if one.address == address), None)
+        member = next((member for member in self.cluster.members.values() if member.address == address), None)
         for key, facts in forks:
             self.forked(member, key, facts)
-        for told in signs:
-            self.sign(member, told)
-        for told in incidents:
-            self.guarded.pop(told["key"], None)
-            self.incidents.guarded(member, told)
-        for told in ends:
-            if (attempt := self.under_way.get(told["key"])) is not None:
-                self.ended(attempt, told)
+        for sign in signs:
+            self.sign(member, sign)
+        for incident in incidents:
+            self.guarded.pop(incident["key"], None)
+            self.incidents.guarded(member, incident)
+        for end in ends:
+            if (attempt := self.under_way.get(end["key"])) is not None:
+                self.ended(attempt, end)
 
-    def ended(self, attempt: LiveAttempt, told: dict[str, Any]) -> None:
-        cause, message = told["cause"], told["message"]
-        peak = Memory(told["peak"]) if told["peak"] else None
+    def ended(self, attempt: LiveAttempt, end: dict[str, Any]) -> None:
+        cause, message = end["cause"], end["message"]
+        peak = Memory(end["peak"]) if end["peak"] else None
         value: Any = None
         if not cause:
             try:
-                value = pickle.loads(told["value"])
+                value = pickle.loads(end["value"])
             except Exception as error:  # noqa: BLE001 - it calls the value's own code
-                cause, message = ends.RAISED, f"its result cannot be read here: {ends.said(error)}"
-        facts = {"raised": True} if told["raised"] else {}
-        self.end(attempt, cause, round(told["seconds"], 6), told["peak"], message, round(told["cpu_s"], 4), **facts)
+                cause, message = ends.RAISED, f"its result cannot be read here: {ends.error_text(error)}"
+        facts: dict[str, Any] = {"raised": True} if end["raised"] else {}
+        if end["load_s"] >= LOADED_S:
+            facts["load_s"] = round(end["load_s"], 6)
+        if isinstance(value, TaskResult) and value.recalled:
+            facts["recalled"] = True
+        self.end(attempt, cause, round(end["seconds"], 6), end["peak"], message, round(end["cpu_s"], 4), **facts)
         if cause in ends.VIOLENT:
             limit = self.cluster.templates[attempt.tag].memory
-            self.incidents.opened(attempt.facts, attempt.started, told | {"message": message}, limit, attempt.address)
+            self.incidents.opened(attempt.facts, attempt.started, end | {"message": message}, limit, attempt.address)
         if cause:
             self.lost_work[attempt.job] = attempt.content
-            self.handle(JobLost(attempt.job, attempt.number, Loss(cause), peak, message, told["seconds"]))
+            self.handle(JobLost(attempt.job, attempt.number, Loss(cause), peak, message, end["seconds"]))
         else:
             self.values[attempt.job] = value
-            self.handle(JobFinished(attempt.job, attempt.number, peak, told["seconds"]))
+            self.handle(JobFinished(attempt.job, attempt.number, peak, end["seconds"]))
 
     def end(
         self, attempt: LiveAttempt, cause: str, seconds: float | None = None, peak: int | None = None,
@@ -241,28 +247,28 @@ class Attempts:
             message=message, **facts,
         )  # fmt: skip
 
-    def sign(self, member: Member | None, told: dict[str, Any]) -> None:
-        attempt = self.under_way.get(told["key"])
+    def sign(self, member: Member | None, sign: dict[str, Any]) -> None:
+        attempt = self.under_way.get(sign["key"])
         if attempt is None:
             now = time.time()
             self.guarded = {key: seen for key, seen in self.guarded.items() if now - seen["at"] < STALE_S}
             if member is not None:
-                self.guarded[told["key"]] = {**told, "worker": member.name, "tag": member.tag, "at": now}
+                self.guarded[sign["key"]] = {**sign, "worker": member.name, "tag": member.tag, "at": now}
             return
-        attempt.seen = told
-        if not told["waits"] and not attempt.begun:
-            self.begin(attempt, told["seconds"])
+        attempt.seen = sign
+        if not sign["waits"] and not attempt.begun:
+            self.begin(attempt, sign["seconds"])
             if (ledger := self.ledgers.get(attempt.job)) is not None:
                 ledger.noted(attempt.job, len(self.engine.view.jobs[attempt.job].past), attempt.started)
-        if told["progressed"]:
+        if sign["progressed"]:
             now = self.engine.view.handled
-            until = now + told["left_s"] if told["left_s"] is not None else None
-            self.handle(Progressed(attempt.job, attempt.number, until, told["reports"]))
-        elif told["worked"] or told["waits"]:
+            until = now + sign["left_s"] if sign["left_s"] is not None else None
+            self.handle(Progressed(attempt.job, attempt.number, until, sign["reports"], sign["step"]))
+        elif sign["worked"] or sign["waits"]:
             self.handle(CpuSeen(attempt.job, attempt.number))
-        if told["step"] is not None and time.monotonic() - attempt.told >= PROGRESS_EVERY_S:
-            attempt.told = time.monotonic()
-            how_far = {name: told[name] for name in ("step", "of", "note", "memory")}
+        if sign["step"] is not None and time.monotonic() - attempt.progress_written >= PROGRESS_EVERY_S:
+            attempt.progress_written = time.monotonic()
+            how_far = {name: sign[name] for name in ("step", "of", "note", "memory")}
             self.journal.write("progress", **attempt.facts, **how_far)
 
     def begin(self, attempt: LiveAttempt, ago: float) -> None:
@@ -271,7 +277,7 @@ class Attempts:
             self.journal.write("attempt-started", t=round(attempt.started, 6), **attempt.facts)
 
     def forked(self, member: Member | None, key: str, facts: dict[str, Any]) -> None:
-        """A fork of a process with threads was refused or warned of, or the job's code has something to note."""
+        """Record that a fork with threads was refused or warned of, or what the job's code has to note."""
         attempt = self.under_way.get(key)
         where = attempt.facts if attempt else {"run": key, "worker": member.name if member else "", "tag": None}
         if event := facts.get("event"):
@@ -283,9 +289,11 @@ class Attempts:
         if facts.get("policy") == "deny" and not facts.get("allowed"):
             self.incidents.fork_refused(where, facts)
 
-    def leave(self, ledger: Ledger) -> None:
+    def leave(self, ledger: AttemptLedger) -> None:
         """Note what is still under way as stopped, which costs no retry: its sweep or task was ended by us."""
-        for attempt in [one for one in self.under_way.values() if self.ledgers.get(one.job) is ledger and one.begun]:
+        for attempt in [
+            live for live in self.under_way.values() if self.ledgers.get(live.job) is ledger and live.begun
+        ]:
             past = len(self.engine.view.jobs[attempt.job].past)
             ledger.noted(attempt.job, past, attempt.started, Loss.STOPPED.value)
         self.ledgers = {job: each for job, each in self.ledgers.items() if each is not ledger}
@@ -293,13 +301,13 @@ class Attempts:
     # What others want to know
 
     def serving(self) -> set[str]:
-        """Workers that have jobs."""
+        """Return workers that have jobs."""
         return {attempt.worker for attempt in self.under_way.values()}
 
     def activity(self) -> list[dict[str, Any]]:
-        """What runs now, and how far it is."""
+        """Return what runs now, and how far it is."""
         now = time.time()
-        found = [
+        jobs = [
             {
                 **attempt.facts,
                 "started": attempt.started,
@@ -308,7 +316,7 @@ class Attempts:
             }
             for attempt in self.under_way.values()
         ]
-        return found + [
+        return jobs + [
             {
                 "run": key,
                 "attempt": 1,
@@ -323,11 +331,11 @@ class Attempts:
         ]
 
     def key_of(self, job: str) -> str | None:
-        """Under which name a worker knows a job that it has."""
-        return next((one.key for one in self.under_way.values() if one.job == job), None)
+        """Return under which name a worker knows a job that it has."""
+        return next((attempt.key for attempt in self.under_way.values() if attempt.job == job), None)
 
     def job_ended(self, job: str, state: JobState, reason: str) -> None:
-        """A job will not be tried again: keep what it did if it failed, and say in its incidents what became of it."""
+        """Keep what a job did that failed for good, and say in its incidents what became of it."""
         self.ledgers.pop(job, None)
         content = self.lost_work.pop(job, None)
         self.incidents.concluded(job, state, reason)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-LONGEST_GAP_S = 5.0  # the driver looks at its clock twice a second; a longer gap is no time that passed
+from scalable.stuck import LONGEST_GAP_S
 
 
 class SteadyClock:

@@ -15,8 +15,8 @@ from scalable.engine.fleet import MAX_REFUSALS
 
 if TYPE_CHECKING:
     from scalable.cluster.workers import Member
-    from scalable.session.driver.counts import Look
     from scalable.session.driver.driver import Driver
+    from scalable.session.driver.recorder import Look
 
 logger = logging.getLogger("scalable")
 
@@ -37,9 +37,9 @@ class SessionObserver(Observer):
         self.looked = float("-inf")
         self.broken = False
 
-    def __call__(self, seen: Look) -> None:
+    def __call__(self, seen: Look, *, last: bool = False) -> None:
         self.pulse.beat()
-        if self.broken or time.monotonic() - self.looked < LOOK_EVERY_S:
+        if self.broken or (not last and time.monotonic() - self.looked < LOOK_EVERY_S):
             return
         self.seen, self.looked = seen, time.monotonic()
         try:
@@ -57,10 +57,10 @@ class SessionObserver(Observer):
         return replace(super().snapshot(now), most_workers=most, paused=engine.paused, stopped=engine.braked)
 
     def waiting(self) -> tuple[dict[str, int], dict[str, int]]:
-        """As the driver saw it, and what the engine has in its own queues."""
+        """Return the waiting work as the driver saw it, and what the engine has in its own queues."""
         own = self.driver.engine.view.tags
         tags = self.seen.tags if self.seen else {}
-        waiting = {tag: one.waiting + (own[tag].queued if tag in own else 0) for tag, one in tags.items()}
+        waiting = {tag: counts.waiting + (own[tag].queued if tag in own else 0) for tag, counts in tags.items()}
         unplaced = dict.fromkeys(waiting, 0)
         recorder = self.driver.recorder
         first = next(iter(waiting), None)
@@ -101,7 +101,7 @@ class SessionObserver(Observer):
         )
 
     def notice_short_tasks(self, tag: str, members: list[Member]) -> None:
-        """A worker that is idle at every look may have worked in between."""
+        """Count workers of a tag as not idle if tasks ended between two looks."""
         done = self.seen.tags[tag].done if self.seen and tag in self.seen.tags else 0
         if done != self.done.get(tag, 0):
             self.done[tag] = done

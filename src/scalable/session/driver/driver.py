@@ -16,12 +16,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scalable.cluster.base import LaunchRefused
-from scalable.cluster.scheduler import give_up
+from scalable.cluster.scheduler import give_up, stop_all
 from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
 from scalable.engine.events import (
     AddWorkers,
     BoundsSet,
     Event,
+    HoursChanged,
     Instruction,
     JobEnded,
     JobState,
@@ -34,12 +35,13 @@ from scalable.engine.events import (
     RowPersisted,
     SpendChanged,
     StartJob,
-    Sweep,
+    SubmittedSweep,
     SweepAdmitted,
     SweepKind,
     SweepSubmitted,
     TakeBack,
     Tick,
+    WorkerEnds,
     WorkerJoined,
     WorkerLeaving,
     WorkerLost,
@@ -47,18 +49,18 @@ from scalable.engine.events import (
     WorkersRefused,
     WorkersWithdrawn,
 )
-from scalable.errors import UsageError
+from scalable.errors import ScalableError, UsageError
 from scalable.findings import Finding
 from scalable.observe.redact import KNOWN
 from scalable.quantities import Memory
 from scalable.session.driver.attempts import Attempts
 from scalable.session.driver.clock import SteadyClock
-from scalable.session.driver.counts import Look, look
-from scalable.session.driver.execution import ANSWER_WITHIN_S, JobCall, SilentWorkerError, runner_settings
+from scalable.session.driver.execution import ANSWER_WITHIN_S, JobCall, runner_settings
+from scalable.session.driver.recorder import Look, look
 from scalable.session.money.costs import meter
+from scalable.session.money.hours import HoursMeter
 from scalable.session.operate.control import Control
-from scalable.session.operate.dependencies import STORE
-from scalable.session.operate.measures import Measures
+from scalable.session.operate.measures import STORE, SessionMeasures
 from scalable.session.sweep.slots import CLIMBS
 from scalable.store import Fate
 from scalable.worker.runner import ends
@@ -68,8 +70,9 @@ if TYPE_CHECKING:
     from scalable.cluster.workers import Member
     from scalable.observe.folders import RunFolder
     from scalable.observe.journal import Journal
-    from scalable.session.driver.event_log import Recording
     from scalable.session.driver.recorder import TaskRecorder
+    from scalable.session.driver.records import EventLog
+    from scalable.session.money.hours import Allowance
     from scalable.session.money.tariffs import Tariff
     from scalable.session.operate.live import Live
     from scalable.store import Receipt, Store
@@ -78,6 +81,7 @@ logger = logging.getLogger("scalable")
 
 LOOK_EVERY_S = 0.5  # at work that the engine did not start
 GAUGE_EVERY_S = 2.0
+SAME_END_S = 2.0  # an end of an allocation that differs by less is the same one
 SLOT = "place"  # on whose behalf nothing is started while a sweep has lost its own
 UNWANTED = "removed: fewer are wanted"
 EXPLAINED = ("workers-refused", "scale-up-late")  # alerts that an onlooker explains better
@@ -86,7 +90,7 @@ EXPLAINED = ("workers-refused", "scale-up-late")  # alerts that an onlooker expl
 class Onlooker(Protocol):
     """Is shown every look at the cluster."""
 
-    def __call__(self, seen: Look) -> None: ...
+    def __call__(self, seen: Look, *, last: bool = False) -> None: ...
 
     def close(self) -> None: ...
 
@@ -101,6 +105,7 @@ class Driver:
         folder: RunFolder,
         *,
         tariff: Tariff | None = None,
+        allowance: Allowance | None = None,
         scaler: AdaptiveScaler | None = None,
     ) -> None:
         self.cluster = cluster
@@ -128,24 +133,30 @@ class Driver:
         self.refusals: list[str] = []
         """Why workers did not come, oldest first."""
         self.outside: dict[str, OutsideWork] = {}
+        self.ends: dict[str, float | None] = {}
+        """When work must be over on workers that joined, as the engine knows it."""
         self.gauged: tuple[float, Any] = (0.0, None)
         self.counted: dict[str, Any] = {}
         """Workers and tasks by tag, at the last look."""
-        self.measures = Measures(self)
+        self.measures = SessionMeasures(self)
         self.on_look: Onlooker | None = None
         """Says why workers do not come and work waits."""
-        self.recording: Recording | None = None
+        self.recording: EventLog | None = None
         """Writes down what the engine is told and answers."""
         self.live: Live | None = None
         """Shows it to those who look from outside."""
         self.meter = meter(cluster, journal, tariff, self.spent) if tariff is not None else None
         """Counts what is paid, where anything is."""
+        self.hours = HoursMeter(cluster, journal, allowance, self.used) if allowance is not None else None
+        """Counts what is used of an allocation, where there is one."""
         self.closed = False
 
     async def begin(self) -> None:
         self.cluster.replacements.wanted = False  # the engine decides that
         if self.meter is not None:
             self.meter.begin()
+        if self.hours is not None:
+            self.hours.begin()
         self.cluster.listeners.append(self.heard)
         self.journal.listeners.append(self.measures.heard)
         self.handle(Tick())
@@ -154,7 +165,7 @@ class Driver:
     async def run(self) -> None:
         """Time passes: look at what the engine cannot see, and wake it when it wants to be woken."""
         while not self.closed:
-            for step in (self.look, self.control.poll, self.wake):
+            for step in (self.look, self.look_at_ends, self.control.poll, self.wake):
                 try:
                     step()
                 except Exception as error:  # noqa: BLE001 - else retries and stuck jobs would wait for ever
@@ -166,15 +177,16 @@ class Driver:
             self.handle(Tick())
 
     def complain(self, what: str, error: Exception) -> None:
-        """Once of each kind: it may happen twice a second."""
+        """Log once of each kind: it may happen twice a second."""
         if (kind := (what, type(error))) not in self.complaints:
             self.complaints.add(kind)
-            logger.error("%s: %s; it goes on", what, ends.said(error), exc_info=error)
+            logger.error("%s: %s; it goes on", what, ends.error_text(error), exc_info=error)
 
     async def close(self) -> None:
         """Decide nothing more; workers that go from now on go with the session."""
         self.closed = True
         if self.on_look is not None:
+            self.on_look(self.seen(), last=True)  # what happened since the last look is often why it is closed
             self.on_look.close()
         if self.live is not None:
             self.live.close()  # not in a thread: a script that forgot to close ends where none can be started
@@ -188,12 +200,14 @@ class Driver:
         if self.meter is not None:
             self.meter.account(force=True)
             self.meter.close()
+        if self.hours is not None:
+            self.hours.close()
         self.gauge(self.seen(), force=True)
 
     # What callers ask for
 
     async def submit(
-        self, sweep: Sweep, works: Mapping[str, JobCall]
+        self, sweep: SubmittedSweep, works: Mapping[str, JobCall]
     ) -> dict[str, asyncio.Future[tuple[JobState, Any]]]:
         """Give the engine jobs to carry out; the end of each arrives in its future as (state, value or reason)."""
         loop = asyncio.get_running_loop()
@@ -216,7 +230,7 @@ class Driver:
         self.handle(Paused(reasons, drop_workers=drop) if self.halts else Resumed())
 
     def slot_changed(self, lost: str) -> None:
-        """A sweep lost its slot among those of other processes, or has it again; called from any thread."""
+        """Take note that a sweep lost its slot among other processes, or has it again; called from any thread."""
         if self.cluster.loop is not None:
             self.cluster.loop.add_callback(self.place_told, lost)
 
@@ -226,7 +240,7 @@ class Driver:
         self.halt(SLOT, Paused(lost, drop_workers=lost == CLIMBS) if lost else None)
 
     async def set_counts(self, counts: Mapping[str, int], reason: str) -> None:
-        """From now on exactly so many workers of these tags; surplus ones go at once, idle ones first."""
+        """Keep exactly so many workers of these tags from now on; surplus ones go at once, idle ones first."""
         for tag, count in counts.items():
             await asyncio.sleep(0)  # workers that the engine gave back by itself are leaving after that
             surplus = self.staying(tag) - count
@@ -241,29 +255,29 @@ class Driver:
         await asyncio.gather(*(member.gone.wait() for member in going))
 
     def staying(self, tag: str) -> int:
-        """Workers of a tag, started or asked for, that were not told to go."""
+        """Return workers of a tag, started or asked for, that were not told to go."""
         return sum(1 for m in self.cluster.members.values() if m.tag == tag and not m.leaving)
 
     async def settled(self) -> None:
-        """Until every request for workers was accepted or refused."""
+        """Wait until every request for workers was accepted or refused."""
         while self.launching:
             await asyncio.sleep(0.005)
 
     # Events in, instructions out
 
     def handle(self, event: Event) -> None:
-        """One event after the other, also those that carrying out an instruction leads to."""
+        """Handle one event after the other, also those that carrying out an instruction leads to."""
         self.events.append(event)
         if self.handling:
             return
         self.handling = True
         try:
             while self.events:
-                told, now = self.events.popleft(), self.now()
-                instructions = self.engine.handle(told, now)
+                next_event, now = self.events.popleft(), self.now()
+                instructions = self.engine.handle(next_event, now)
                 if self.recording is not None:
-                    self.recording(now, told, instructions)
-                removed = Counter((one.tag, one.reason) for one in instructions if isinstance(one, RemoveWorker))
+                    self.recording(now, next_event, instructions)
+                removed = Counter((each.tag, each.reason) for each in instructions if isinstance(each, RemoveWorker))
                 for (tag, reason), count in removed.items():
                     self.journal.write("scale", direction="down", tag=tag, count=count, reason=reason)
                 for instruction in instructions:
@@ -321,9 +335,13 @@ class Driver:
             known = {name for names in self.requests for name in names or ()}
             self.requests[request] = tuple(m.name for m in self.cluster.members.values() if m.name not in known)
 
-    def spent(self, told: SpendChanged) -> None:
+    def spent(self, change: SpendChanged) -> None:
         """Tell the engine what is paid, and which of its requests that includes."""
-        self.handle(replace(told, covered=self.covered()))
+        self.handle(replace(change, covered=self.covered()))
+
+    def used(self, change: HoursChanged) -> None:
+        """Tell the engine what is used of the allocation; waiting workers use nothing, so every request is covered."""
+        self.handle(replace(change, covered=len(self.requests)))
 
     def covered(self) -> int:
         """Return how many requests for workers, from the first on, the meter's figures include."""
@@ -335,11 +353,12 @@ class Driver:
         return len(self.requests)
 
     def heard(self, kind: str, facts: dict[str, Any]) -> None:
-        """What the cluster tells of its workers."""
+        """Take what the cluster tells of its workers."""
         match kind:
             case "worker-joined":
                 self.configure(self.cluster.members[facts["worker"]])
-                self.handle(WorkerJoined(facts["worker"], facts["tag"]))
+                left_s = self.left_s(self.cluster.members[facts["worker"]])
+                self.handle(WorkerJoined(facts["worker"], facts["tag"], facts.get("allocation", ""), left_s))
             case "worker-leaving":
                 self.handle(WorkerLeaving(facts["worker"]))
             case "worker-removed" if facts["worker"] not in self.engine.view.workers:
@@ -357,6 +376,23 @@ class Driver:
 
     # Workers and what runs on them
 
+    def left_s(self, member: Member) -> float | None:
+        """Return for how long work can run on a worker, as its backend says now; None if it does not say."""
+        ends_at = self.ends[member.name] = member.work_ends_at
+        return max(0.0, ends_at - time.time()) if ends_at is not None else None
+
+    def look_at_ends(self) -> None:
+        """Tell the engine when allocations end that it was told otherwise of, or nothing."""
+        for member in list(self.cluster.members.values()):
+            if member.name not in self.ends:
+                continue
+            before, ends_at = self.ends[member.name], member.work_ends_at
+            if ends_at is not None and (before is None or abs(ends_at - before) > SAME_END_S):
+                left_s = self.left_s(member)
+                assert left_s is not None, "it was known a line ago"
+                self.handle(WorkerEnds(member.name, left_s))
+        self.ends = {name: ends_at for name, ends_at in self.ends.items() if name in self.cluster.members}
+
     def configure(self, member: Member) -> None:
         """Tell a worker how its runners are to be."""
         KNOWN.add(member.template.env)
@@ -364,7 +400,7 @@ class Driver:
         self.attempts.conversation.configure(str(member.address), settings)
 
     def stored(self, worker: str | None, rows: int, receipt: Receipt, store: Store) -> None:
-        """Rows that a worker computed are in the store, or wait there for its database, or could not be kept."""
+        """Take note that computed rows are in the store, or wait there for its database, or could not be kept."""
         self.measures.dependencies.stored(receipt, store)
         if receipt.safe:
             kept = f"computed rows wait in {receipt.kept_in}; {receipt.reason}" if receipt.fate is Fate.KEPT else ""
@@ -377,7 +413,7 @@ class Driver:
         """Tell people where rows are that the store's database does not take; empty if it takes them."""
         before, since = self.behind
         if text:
-            self.measures.dependencies.found(STORE, text)
+            self.measures.dependencies.note(STORE, text)
         if text and text != before:
             self.behind = text, since if before else time.monotonic()
             self.journal.write("finding", **Finding.warning("store-behind", "", text).to_record("finding"))
@@ -387,19 +423,19 @@ class Driver:
             self.journal.write("finding-over", **facts, lasted_s=round(time.monotonic() - since, 3))
 
     def activity(self) -> list[dict[str, Any]]:
-        """What runs now, and how far it is."""
+        """Return what runs now, and how far it is."""
         return self.attempts.activity()
 
     async def ask(self, worker: str, question: str, **arguments: Any) -> dict[str, Any]:
-        """What the supervisor on a worker answers."""
+        """Return what the supervisor on a worker answers."""
         member = self.cluster.members.get(worker)
         if member is None or member.address is None:
-            raise SilentWorkerError(f"{worker} is not connected")
+            raise ScalableError(f"{worker} is not connected")
         if (job := arguments.get("run")) is not None:
             arguments["run"] = self.attempts.key_of(job) or job
         within = ANSWER_WITHIN_S + float(arguments.get("seconds", 0.0))
-        found: dict[str, Any] = await self.attempts.conversation.ask(member.address, question, within, **arguments)
-        return found
+        answer: dict[str, Any] = await self.attempts.conversation.ask(member.address, question, within, **arguments)
+        return answer
 
     async def kill_worker(self, worker: str, reason: str) -> None:
         """End a worker at once, with everything on it; its jobs are run again and nothing is held against them."""
@@ -414,9 +450,11 @@ class Driver:
         return look(self.cluster, self.recorder, self.attempts.serving())
 
     def look(self) -> None:
+        if stopped := self.engine.view.braked:
+            stop_all(self.cluster.scheduler, stopped)
         seen = self.seen()
-        for tag, one in seen.tags.items():
-            event = OutsideWork(tag, one.waiting, frozenset(one.busy), frozenset(one.holding))
+        for tag, counts in seen.tags.items():
+            event = OutsideWork(tag, counts.waiting, frozenset(counts.busy), frozenset(counts.holding))
             if self.scaler is None and self.outside.get(tag, OutsideWork(tag, 0)) != event:
                 self.outside[tag] = event
                 self.handle(event)
@@ -425,26 +463,28 @@ class Driver:
         self.gauge(seen)
         if self.meter is not None:
             self.meter.account()
+        if self.hours is not None:
+            self.hours.account()
         if self.on_look is not None:
             self.on_look(seen)
         if self.live is not None:
             self.live()
 
     def consult(self, scaler: AdaptiveScaler, seen: Look) -> None:
-        """A scaler of the user's own decides instead of the engine's rule; about the engine's work, too."""
+        """Let a scaler of the user's own decide instead of the engine's rule; about the engine's work, too."""
         tags = self.engine.view.tags
-        waiting = {tag: one.waiting + tags[tag].queued for tag, one in seen.tags.items()}
+        waiting = {tag: counts.waiting + tags[tag].queued for tag, counts in seen.tags.items()}
         try:
             decision = scaler.evaluate(
                 pending_tasks=[{"tag": tag} for tag, count in waiting.items() for _ in range(count)],
-                active_workers={tag: one.live + one.requested for tag, one in seen.tags.items()},
-                busy_workers={tag: len(one.working) for tag, one in seen.tags.items()},
+                active_workers={tag: counts.live + counts.requested for tag, counts in seen.tags.items()},
+                busy_workers={tag: len(counts.working) for tag, counts in seen.tags.items()},
             )
         except Exception as error:  # noqa: BLE001 - the user's own code
             self.complain("the scaler could not decide", error)
             return
         if decision.has_changes:
-            self.cluster.keep(self.follow(decision, {tag: len(one.holding) for tag, one in seen.tags.items()}))
+            self.cluster.keep(self.follow(decision, {tag: len(counts.holding) for tag, counts in seen.tags.items()}))
 
     async def follow(self, decision: ScaleDecision, least: Mapping[str, int] | None = None) -> None:
         """Carry a decision out, but leave as many workers as must keep results."""

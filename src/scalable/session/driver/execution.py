@@ -30,13 +30,9 @@ SIGNS_BEFORE_STUCK = 8  # or as often as this before a job counts as stuck, if t
 ANSWER_WITHIN_S = 30.0  # beyond what a question needs by itself: a dump takes seconds, a worker may be slow
 
 
-class SilentWorkerError(ScalableError):
-    """A worker that does not answer, or is gone."""
-
-
 @dataclass(frozen=True, slots=True)
 class JobCall:
-    """What a job does."""
+    """The call that a job makes."""
 
     function: Callable[..., Any]
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -69,23 +65,23 @@ class Conversation:
         self.message(address).setdefault("take_back", []).append(key)
 
     def kill(self, address: str, key: str, cause: str, text: str, silent_for: float | None = None) -> None:
-        """``silent_for`` is what a job must have been silent for by what its worker can see, or it lives on."""
+        """Kill a job if it was silent for ``silent_for`` seconds by what its worker can see, else it lives on."""
         self.message(address).setdefault("kill", []).append((key, cause, text, silent_for))
 
     async def ask(self, address: str, question: str, within: float, **arguments: Any) -> Any:
-        """What the supervisor there answers; an error of its is raised here."""
+        """Return what the supervisor there answers; raise its errors here."""
         number = next(self.numbers)
         answer = self.questions[number] = asyncio.get_running_loop().create_future()
         self.message(address).setdefault("ask", []).append((number, question, arguments))
         try:
-            found = await asyncio.wait_for(answer, within)
+            content = await asyncio.wait_for(answer, within)
         except TimeoutError:
-            raise SilentWorkerError(f"the worker at {address} did not answer within {within:g} s") from None
+            raise ScalableError(f"the worker at {address} did not answer within {within:g} s") from None
         finally:
             del self.questions[number]
-        if not found.pop("ok"):
-            raise SilentWorkerError(found["error"])
-        return found
+        if not content.pop("ok"):
+            raise ScalableError(content["error"])
+        return content
 
     def message(self, address: str) -> dict[str, Any]:
         if not self.outgoing:
@@ -99,23 +95,23 @@ class Conversation:
                 self.cluster.scheduler.stream_comms[address].send(message)
 
     def heard(self, worker: str, answers: tuple[tuple[int, dict[str, Any]], ...] = (), **report: Any) -> None:
-        for number, found in answers:
+        for number, content in answers:
             if (question := self.questions.get(number)) is not None and not question.done():
-                question.set_result(dict(found))
+                question.set_result(dict(content))
         if report:
             self.on_report(worker, **report)
 
 
 def runner_settings(member: Member, policies: Policies, log: Path) -> dict[str, Any]:
-    """How the runners of a worker are to be; ``log`` is for those of a worker without a process and log of its own."""
+    """Return the settings of a worker's runners; ``log`` is for a worker without a process and log of its own."""
     template = member.template
     in_process = str(member.address).startswith("inproc")
     after = policies.stuck.after.seconds
     return {
-        "cpus": max(1, template.cpus // template.slots),
+        "cpus": template.threads,
         "memory": template.memory.bytes if template.memory else None,
         "apart": in_process,
-        "environment": dict(template.env),
+        "environment": template.runner_environment,
         "fork": policies.fork.policy,
         "allow": list(policies.fork.allow),
         "grpc": policies.fork.grpc.variables(),

@@ -1,18 +1,27 @@
-"""Opens a record for every end that a person will want to look into, and says in it later what became of the job."""
+"""Opens a record for every end that a person will want to look into, and says in it later what became of the job.
+
+``IncidentRows`` keeps incidents of some jobs in a store, too, where they are seen without the folder of their run.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scalable.engine.events import JobState, WorkerLost
 from scalable.errors import ScalableError
+from scalable.observe.fields import listed
 from scalable.observe.incidents import NORMAL, Incident, IncidentFolder
 from scalable.quantities import Duration, Memory
+from scalable.session.driver.records import versions
+from scalable.store import IncidentRow, Store
 from scalable.wording import some_of
 from scalable.worker.runner import ends
 from scalable.worker.runner.evidence import last_lines
@@ -20,11 +29,13 @@ from scalable.worker.runner.evidence import last_lines
 if TYPE_CHECKING:
     from scalable.cluster.workers import Member
     from scalable.observe.folders import RunFolder
+    from scalable.observe.incidents import Incident
     from scalable.observe.journal import Journal
 
 logger = logging.getLogger("scalable")
 
 NAMED = 5  # jobs of a lost worker whose outcomes are told
+IN_COLUMNS = ("id", "kind", "run", "worker", "started")  # of the store's table
 
 
 @dataclass(slots=True)
@@ -61,20 +72,20 @@ class Incidents:
         self,
         attempt: Mapping[str, Any],
         started: float,
-        told: Mapping[str, Any],
+        end: Mapping[str, Any],
         limit: Memory | None,
         address: str = "",
     ) -> None:
-        """An attempt ended with violence."""
-        evidence = dict(told["evidence"] or {})
-        evidence |= {"message": told["message"], "peak": told["peak"], "limit": limit.bytes if limit else None}
-        if told["raised"]:
+        """Record that an attempt ended with violence."""
+        evidence = dict(end["evidence"] or {})
+        evidence |= {"message": end["message"], "peak": end["peak"], "limit": limit.bytes if limit else None}
+        if end["raised"]:
             evidence["raised"] = True
-        stuck = told["cause"] == ends.STUCK
-        late = max(0.0, told["silent_s"] - self.stuck_after_s) if stuck else None
+        stuck = end["cause"] == ends.STUCK
+        late = max(0.0, end["silent_s"] - self.stuck_after_s) if stuck else None
         self.write(
             Incident(
-                kind=told["cause"],
+                kind=end["cause"],
                 run=attempt["run"],
                 attempt=attempt["attempt"],
                 worker=attempt["worker"],
@@ -84,23 +95,23 @@ class Incidents:
                 found=time.time(),
                 found_after_s=late,
                 threshold_s=self.stuck_after_s if stuck else None,
-                guilty=str(evidence.get("guilty") or told["message"]),
+                guilty=str(evidence.get("guilty") or end["message"]),
                 evidence=evidence,
-                done=tuple(told["done"]),
+                done=tuple(end["done"]),
             )
         )
 
-    def guarded(self, member: Member | None, told: Mapping[str, Any]) -> None:
-        """A guarded task ended with violence; its future has the error, nobody runs it again."""
-        where = {"run": told["key"], "attempt": 1, "worker": member.name if member else "", "tag": None}
+    def guarded(self, member: Member | None, end: Mapping[str, Any]) -> None:
+        """Record that a guarded task ended with violence; its future has the error, nobody runs it again."""
+        where = {"run": end["key"], "attempt": 1, "worker": member.name if member else "", "tag": None}
         limit = member.template.memory if member else None
-        self.opened(where, time.time() - told["seconds"], told, limit)
-        self.conclude(told["key"], "failed: its future raises the error")
+        self.opened(where, time.time() - end["seconds"], end, limit)
+        self.conclude(end["key"], "failed: its future raises the error")
 
     def worker_lost(
         self, lost: WorkerLost, tag: str, attempts: Sequence[Mapping[str, Any]], limit: Memory | None, address: str
     ) -> None:
-        """A worker is gone that nobody wanted to go, with these attempts on it."""
+        """Record that a worker is gone that nobody wanted to go, with these attempts on it."""
         jobs = [attempt["run"] for attempt in attempts]
         alone = attempts[0] if len(attempts) == 1 else {}
         evidence: dict[str, Any] = {"jobs": jobs, "log": list(last_lines(self.run.log(lost.worker)))}
@@ -147,10 +158,10 @@ class Incidents:
             self.conclude(where["run"], "its future raises the error")
 
     def concluded(self, job: str, state: JobState, reason: str) -> None:
-        """A job will not be tried again."""
+        """Record that a job will not be tried again."""
         if job in self.unsettled:
-            found = min(each.since for each in self.unsettled[job])
-            after = f"finished {Duration(time.monotonic() - found)} later"
+            since = min(each.since for each in self.unsettled[job])
+            after = f"finished {Duration(time.monotonic() - since)} later"
             self.conclude(job, f"retried: {after}" if state is JobState.FINISHED else f"{state.value}: {reason}")
 
     def conclude(self, job: str, outcome: str) -> None:
@@ -184,5 +195,52 @@ class Incidents:
 
 
 def host_of(address: str) -> str:
-    """The machine in a worker's address, ``tcp://10.0.0.7:4711``; nothing for one in this process."""
+    """Return the machine in a worker's address, ``tcp://10.0.0.7:4711``; empty for one in this process."""
     return urlsplit(address).hostname or "" if "://" in address and not address.startswith("inproc") else ""
+
+
+class IncidentRows:
+    """Writes incidents in the background while it is entered; nothing is left to write when it is left."""
+
+    def __init__(
+        self, incidents: Incidents, store: Store, ours: Callable[[str], bool], sweep: str | None = None
+    ) -> None:
+        self.incidents = incidents
+        self.store = store
+        self.ours = ours
+        """Says of a job whether its incidents are kept. There may be others' work in the same session."""
+        self.sweep = sweep
+        self.lock = asyncio.Lock()
+        """What became of an incident arrives after the incident."""
+        self.writing: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> None:
+        self.incidents.listeners.append(self.keep)
+
+    async def __aexit__(self, *error: object) -> None:
+        self.incidents.listeners.remove(self.keep)
+        while self.writing:
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait(set(self.writing))
+
+    def keep(self, known: Incident) -> None:
+        jobs = [str(job) for job in listed(known.evidence.get("jobs"))] or [known.run]
+        ours = any(map(self.ours, jobs))
+        if not ours and any(jobs):
+            return
+        run = self.incidents.run
+        summary = {name: value for name, value in known.summary().items() if name not in IN_COLUMNS}
+        row = IncidentRow(
+            id=f"{run.run_id}/{known.id}", kind=known.kind, sweep=self.sweep if ours else None,
+            started=known.started or known.found or time.time(), run=known.run or None, worker=known.worker or None,
+            summary={**summary, "folder": f"{socket.gethostname()}:{run.path}", "versions": versions()},
+        )  # fmt: skip
+        task = asyncio.ensure_future(self.put(row))
+        self.writing.add(task)
+        task.add_done_callback(self.writing.discard)
+
+    async def put(self, row: IncidentRow) -> None:
+        async with self.lock:
+            receipt = await asyncio.to_thread(self.store.put_incident, row)
+        if not receipt.safe:
+            logger.warning("incident %s is not in the store: %s", row.id, receipt.reason)

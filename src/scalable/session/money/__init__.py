@@ -1,1 +1,1 @@
-"""What a session costs: who is paid since when, at which price, and what the month has left."""
+"""The cost of a session: who is paid since when, at which price, and what the month has left."""

@@ -1,4 +1,4 @@
-"""What this month's budget must pay for besides this session and what is in the history.
+"""Expenses that this month's budget must pay besides this session and what is in the history.
 
 A run enters into the history what it cost when it ends. One that was killed never did, so whoever starts next enters
 it. Sessions that run at the same time are paid from the same budget: what they spend is read from their journals now
@@ -13,11 +13,12 @@ from contextlib import suppress
 from decimal import Decimal
 
 from scalable.errors import ScalableError
+from scalable.machine_hours import HeldResources
 from scalable.observe.fields import month
 from scalable.observe.folders import RunFolder, state_file
 from scalable.observe.history import FILE, known, learn
+from scalable.observe.journal import Records, read
 from scalable.observe.liveness import LOOKED_AT, is_running
-from scalable.observe.reading import Records, read
 from scalable.observe.view import RunView
 from scalable.quantities import Money
 
@@ -37,19 +38,22 @@ def catch_up(own: RunFolder) -> None:
         logger.warning("%s", error)
 
 
-class Account:
+class SessionAccount:
     """One other session."""
 
     def __init__(self, run: RunFolder) -> None:
         self.records = Records(run.journal)
         self.view = RunView()
 
-    def spent(self, currency: str) -> Decimal:
-        """What it paid this month by now, in this money."""
+    def look(self) -> None:
         with suppress(OSError):  # another user's, or a disk that does not answer: what is known of it counts on
             for record in self.records.new():
-                if record["kind"] in ("cost", "gauge"):
+                if record["kind"] in ("cost", "gauge", "hours"):
                     self.view.take(record)
+
+    def spent(self, currency: str) -> Decimal:
+        """Return what it paid this month by now, in this money."""
+        self.look()
         paid = self.view.spent_by_month.get(month(time.time()))
         return paid.amount if paid is not None and paid.currency == currency else Decimal(0)
 
@@ -61,19 +65,34 @@ class Others:
         self.base, self.currency = own.path.parent, currency
         before = RunFolder.list(self.base)
         self.known = {run.run_id for run in before}
-        self.accounts = [Account(run) for run in before[-LOOKED_AT:] if run != own and is_running(run)]
-        self.before = self.spent()
-        """When this one began; its own part of the budget is without that already."""
+        self.accounts = [SessionAccount(run) for run in before[-LOOKED_AT:] if run != own and is_running(run)]
+        self.before, self.hours_before = self.spent(), self.hours()
+        """When this one began; its own part of the budgets is without that already."""
 
     def spent(self) -> Money:
-        """Never raises: who asks is in the middle of other things, and asks again."""
+        """Return what they spent. Never raises: who asks is in the middle of other things, and asks again."""
+        self.find()
+        return Money(sum((account.spent(self.currency) for account in self.accounts), Decimal(0)), self.currency)
+
+    def since(self) -> Money:
+        """Return what they have spent from this session's beginning on."""
+        return self.spent() - self.before
+
+    def hours(self) -> HeldResources:
+        """Return core-, node- and GPU-hours that they have used; never raises either."""
+        self.find()
+        for account in self.accounts:
+            account.look()
+        return sum((account.view.hours.used for account in self.accounts), HeldResources())
+
+    def hours_since(self) -> HeldResources:
+        """Return what they have used from this session's beginning on."""
+        return self.hours() + self.hours_before * -1.0
+
+    def find(self) -> None:
+        """Count sessions in that began since the last look."""
         with suppress(ScalableError):
             for run in RunFolder.list(self.base):
                 if run.run_id not in self.known:
                     self.known.add(run.run_id)
-                    self.accounts.append(Account(run))
-        return Money(sum((one.spent(self.currency) for one in self.accounts), Decimal(0)), self.currency)
-
-    def since(self) -> Money:
-        """What they have spent from this session's beginning on."""
-        return self.spent() - self.before
+                    self.accounts.append(SessionAccount(run))

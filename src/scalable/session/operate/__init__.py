@@ -1,1 +1,1 @@
-"""What people and other programs see of a live session and ask of it: figures, alerts, kills, plans to go back to."""
+"""The outside of a live session, for people and programs: figures, alerts, kills, plans to go back to."""

@@ -1,4 +1,4 @@
-"""What people ask of a live session, and its answers: who works on what, dumps, profiles, kills, pauses.
+"""Questions of people to a live session, and its answers: who works on what, dumps, profiles, kills, pauses.
 
 ``poll`` is called from the driver's loop twice a second; it never raises and never waits. Every question becomes a task
 of its own, so that one worker that does not answer holds up nobody. What changes the session is written to its journal
@@ -21,7 +21,7 @@ from scalable.errors import ScalableError, UsageError
 from scalable.observe.fields import number
 from scalable.observe.folders import RunFolder
 from scalable.observe.mailbox import Mailbox, Question
-from scalable.session.operate.roster import roster
+from scalable.session.operate.measures import roster
 from scalable.wording import not_defined, plural, some_of, undefined
 
 if TYPE_CHECKING:
@@ -57,19 +57,19 @@ class Control:
 
     async def answer(self, question: Question) -> None:
         closing = {"ok": False, "error": "the session closed before it had the answer"}
-        found: dict[str, Any] = closing
+        answer: dict[str, Any] = closing
         try:
             if question.ask not in QUESTIONS:
                 raise UsageError("; ".join(not_defined("question", question.ask, QUESTIONS)))
             asked = QUESTIONS[question.ask](self, question, **question.arguments)
-            found = {"ok": True, **await asked}
+            answer = {"ok": True, **await asked}
         except ScalableError as error:
-            found = {"ok": False, "error": str(error), "usage": isinstance(error, UsageError)}
+            answer = {"ok": False, "error": str(error), "usage": isinstance(error, UsageError)}
         except Exception as error:  # the asker waits, and must hear of it
             logger.exception("the question %s failed", question.ask)
-            found = {"ok": False, "error": f"the session could not answer: {type(error).__name__}: {error}"}
+            answer = {"ok": False, "error": f"the session could not answer: {type(error).__name__}: {error}"}
         finally:  # also when the cluster closes and cancels this
-            self.mailbox.answer(question.id, found)
+            self.mailbox.answer(question.id, answer)
 
     # Questions that change nothing
 
@@ -98,19 +98,19 @@ class Control:
         lines, state = [], JobState.RUNNING.value
         if name in jobs:
             lines, state = self.driver.engine.view.explain(name, self.driver.now()), jobs[name].state.value
-        elif found := self.task(name):
-            worker, guarded = found
+        elif task := self.task(name):
+            worker, guarded = task
             lines = [f"handed to Dask directly, {'guarded, ' if guarded else ''}on {worker}"]
             name = guarded or name
         else:
             raise unknown("job", name, [*jobs, *self.tasks()])
-        doing = [one for one in self.driver.activity() if one["run"] == name]
+        doing = [doings for doings in self.driver.activity() if doings["run"] == name]
         return {"run": name, "state": state, "lines": lines, "doing": doing}
 
     # Questions that act
 
     async def kill(self, question: Question, target: str) -> dict[str, Any]:
-        """Answers when it is dead, or says that it is not yet."""
+        """Kill it, and answer when it is dead, or that it is not yet."""
         engine = self.driver.engine.view
         reason = f"killed by {question.by or 'an operator'}"
         if target in self.driver.cluster.members:
@@ -128,8 +128,8 @@ class Control:
             events = [SweepCancelled(sweep) for sweep in sweeps]
             jobs = [id for id, record in engine.jobs.items() if record.job.sweep in sweeps and not record.state.final]
             what = f"sweep {target} with {plural(len(jobs), 'job')}" if target in sweeps else plural(len(jobs), "job")
-        elif found := self.task(target):
-            raise UsageError(f"{target} was handed to Dask: cancel its future, or kill its worker {found[0]}")
+        elif task := self.task(target):
+            raise UsageError(f"{target} was handed to Dask: cancel its future, or kill its worker {task[0]}")
         else:
             raise unknown("worker, job or sweep", target, self.names())
         self.record(question, target, jobs)
@@ -154,7 +154,7 @@ class Control:
         return {"killed": f"worker {name}", "runs": jobs, "follows": follows}
 
     async def pause(self, question: Question, now: bool = False) -> dict[str, Any]:
-        """Nothing new starts; ``now`` also ends what runs, to be run again later, and sends all workers away."""
+        """Start nothing new; ``now`` also ends what runs, to be run again later, and sends all workers away."""
         reason = f"paused by {question.by or 'an operator'}"
         self.record(question, "--now" if now else "")
         self.driver.halt(OPERATOR, Paused(reason, drop_workers=bool(now)))
@@ -165,8 +165,8 @@ class Control:
             await self.ended(busy, reason)
             self.driver.gauge(self.driver.seen(), force=True)
         waiting = sum(not record.state.final for record in engine.jobs.values()) - len(stopped)
-        told = {"stopped": stopped if now else [], "running": [] if now else stopped}
-        return {**told, "waiting": max(0, waiting), "outside": len(self.tasks())}
+        affected = {"stopped": stopped if now else [], "running": [] if now else stopped}
+        return {**affected, "waiting": max(0, waiting), "outside": len(self.tasks())}
 
     async def stop(self, question: Question, dry_run: bool = False) -> dict[str, Any]:
         """End the session as Ctrl-C does, once this is answered; with ``dry_run`` only say what that would stop."""
@@ -179,14 +179,14 @@ class Control:
         return {"running": running, "waiting": waiting, "outside": len(self.tasks())}
 
     async def resume(self, question: Question) -> dict[str, Any]:
-        """What others than the operator hold up stays so, and is told."""
+        """Start work again; what others than the operator hold up stays so, and is told."""
         was = self.driver.engine.view.paused
         self.record(question, "")
         self.driver.halt(OPERATOR, None)
         return {"was": was, "still": self.driver.engine.view.paused}
 
     async def rollback(self, question: Question, workers: dict[str, int], to: str) -> dict[str, Any]:
-        """The numbers of an earlier plan hold from now on; what runs may end, on workers that are too many, too."""
+        """Apply the numbers of an earlier plan from now on; what runs may end, on surplus workers, too."""
         driver, engine = self.driver, self.driver.engine.view
         if driver.scaler is not None:
             raise UsageError("a scaler of the script's own decides how many workers there are; change it there")
@@ -212,13 +212,13 @@ class Control:
     # Help
 
     def on_worker(self, target: str) -> tuple[str, str | None]:
-        """The worker that is meant, and the job or guarded task on it if one is."""
+        """Return the worker that is meant, and the job or guarded task on it if one is."""
         if target in self.driver.cluster.members:
             return target, None
         jobs = self.driver.engine.view.jobs
         if target not in jobs:
-            if found := self.task(target):
-                return found
+            if task := self.task(target):
+                return task
             raise unknown("worker or job", target, [*self.driver.cluster.members, *jobs, *self.tasks()])
         if jobs[target].state not in ON_A_WORKER:
             state = jobs[target].state.value
@@ -226,8 +226,8 @@ class Control:
         return jobs[target].worker, target
 
     def task(self, key: str) -> tuple[str, str | None] | None:
-        """Which worker has a task that the engine does not know, by Dask's name for it or its runner's."""
-        doing = {one["run"]: str(one["worker"]) for one in self.driver.activity()}
+        """Return which worker has a task that the engine does not know, by Dask's name for it or its runner's."""
+        doing = {activity["run"]: str(activity["worker"]) for activity in self.driver.activity()}
         if key in doing:
             return doing[key], key
         tasks = self.tasks()
@@ -238,12 +238,12 @@ class Control:
         return worker, guarded[0] if only and len(guarded) == 1 else None
 
     def tasks(self) -> dict[str, str]:
-        """The workers of tasks that Dask runs."""
-        found: dict[str, str] = {}
+        """Return the workers of tasks that Dask runs."""
+        worker_by_task: dict[str, str] = {}
         for member in self.driver.cluster.members.values():
             worker = self.driver.cluster.scheduler.workers.get(member.address)
-            found |= {str(task.key): member.name for task in worker.processing} if worker else {}
-        return found
+            worker_by_task |= {str(task.key): member.name for task in worker.processing} if worker else {}
+        return worker_by_task
 
     def only_unfinished(self) -> str:
         jobs = {name: record for name, record in self.driver.engine.view.jobs.items() if not record.state.final}
@@ -276,7 +276,9 @@ class Control:
         deadline = asyncio.get_running_loop().time() + DEAD_WITHIN_S
         while not condition():
             if asyncio.get_running_loop().time() > deadline:
-                raise ScalableError(f"{otherwise} after {DEAD_WITHIN_S:.0f} s; scalable workers  shows what is there")
+                raise ScalableError(
+                    f"{otherwise} after {DEAD_WITHIN_S:.0f} s; scalable ops workers  shows who is there"
+                )
             try:
                 await asyncio.sleep(LOOK_S)
             except asyncio.CancelledError:  # what ended may have been the last, and the session ends with it

@@ -15,20 +15,19 @@ from collections.abc import Container, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from scalable.engine.events import Job, JobState, Sweep, SweepCancelled, SweepKind
+from scalable.engine.events import Job, JobState, SubmittedSweep, SweepCancelled, SweepKind
 from scalable.errors import ScalableError
 from scalable.findings import Finding
 from scalable.observe.redact import redact_text
 from scalable.planning.expected import base_of
 from scalable.session.driver import keeping
 from scalable.session.driver.execution import JobCall
-from scalable.session.driver.incident_rows import IncidentRows
-from scalable.session.driver.ledger import Ledger
-from scalable.session.sweep.cells import Cells
-from scalable.session.sweep.outcomes import SweepOutcome, lacking, outcome_of
+from scalable.session.driver.incidents import IncidentRows
+from scalable.session.driver.keeping import AttemptLedger
+from scalable.session.sweep.outcomes import Cells, SweepOutcome, lacking, outcome_of
+from scalable.session.sweep.piloting import PilotTimes
 from scalable.store import (
     Fate,
     Row,
@@ -42,8 +41,9 @@ from scalable.store import (
 from scalable.store.artefacts import ArtefactError
 from scalable.store.caching import key_of
 from scalable.sweeps.compiling import Compiled, CompiledJob
+from scalable.sweeps.rows import row_of
 from scalable.sweeps.units import Computed
-from scalable.wording import plural
+from scalable.wording import plural, some_of
 
 if TYPE_CHECKING:
     from scalable.manifest.work import Retry
@@ -55,7 +55,7 @@ logger = logging.getLogger("scalable")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SweepRequest:
     """What a sweep needs besides its rows."""
 
     tag: str
@@ -69,16 +69,19 @@ class Request:
     retry: Retry | None = None
     since: float | None = None
     """Rows that failed after this moment are not tried again."""
-    pilot: bool = False
+    pilot: PilotTimes | None = None
+    """Collects what the jobs of a pilot take."""
     limit_s: float | None = None
     """Jobs that have not ended after so many seconds are stopped."""
+    beside: int = 0
+    """How many other drivers compute the same sweep now."""
 
 
 class SweepExecution:
     """One sweep, from the rows the store lacks to what it has in the end."""
 
     def __init__(
-        self, driver: Driver, compiled: Compiled, store: Store, request: Request, before: Mapping[str, Row]
+        self, driver: Driver, compiled: Compiled, store: Store, request: SweepRequest, before: Mapping[str, Row]
     ) -> None:
         self.driver = driver
         self.compiled = compiled
@@ -89,6 +92,8 @@ class SweepExecution:
         """When it began, by a clock that nobody sets."""
         self.before = before
         self.executed: Counter[str] = Counter()
+        self.unnamed: tuple[str, ...] = ()
+        """Files that its jobs read and nobody named, as one of them reported."""
         self.fresh: set[str] = set()
         """Units whose costliest stage was computed, not found: only their durations say something."""
         self.computed = 0
@@ -107,7 +112,7 @@ class SweepExecution:
         self.keeping = keeping.Keeping(driver, self.give_up)
         self.sweep = ""
         """The engine's name of the sweep."""
-        self.ledger: Ledger
+        self.ledger: AttemptLedger
         """Counts the attempts; made when something is computed."""
         self.code = compiled.workload.code_fingerprint()
 
@@ -135,8 +140,8 @@ class SweepExecution:
             await asyncio.to_thread(self.store.put_run, ended(started, SweepStatus.FAILED, str(error)))
             raise
         except BaseException:
-            told = ended(started, SweepStatus.INTERRUPTED)  # by a thread, since nobody waits for this any more
-            threading.Thread(target=self.note_end, args=(told,), name="scalable-interrupted", daemon=True).start()
+            run = ended(started, SweepStatus.INTERRUPTED)  # by a thread, since nobody waits for this any more
+            threading.Thread(target=self.note_end, args=(run,), name="scalable-interrupted", daemon=True).start()
             raise
 
     def note_end(self, run: SweepRun) -> None:
@@ -155,14 +160,17 @@ class SweepExecution:
             run=self.compiled.sweep.run or "", settings=dict(self.compiled.sweep.settings),
             base=base_of(self.compiled.sweep, self.compiled.base_env, self.compiled.workload.reads),
             reads=sorted(self.compiled.workload.reads), code=self.code, data=key_of(dict(self.compiled.data)),
-            trials=self.compiled.grid.trials, pilot=self.request.pilot, **self.cells.start(known - failed, failed),
+            trials=self.compiled.grid.trials, pilot=self.request.pilot is not None,
+            **self.cells.start(known - failed, failed),
         )  # fmt: skip
 
     async def compute(self, missing: list[str]) -> None:
         """Give the engine every job that lacks rows, and commit what comes back."""
         name, request = self.compiled.name, self.request
         run_id = self.driver.attempts.folder.run_id
-        ledger = self.ledger = await asyncio.to_thread(Ledger, self.store, run_id, missing, self.before)
+        ledger = self.ledger = await asyncio.to_thread(
+            AttemptLedger, self.store, run_id, missing, self.before, request.beside
+        )
         engine = self.driver.engine.view
         ledger.keeping = self.keeping
         sweep = self.sweep = unused(name, engine.sweeps)
@@ -178,12 +186,14 @@ class SweepExecution:
         submitted = tuple(
             Job(
                 job, sweep, request.tag, place.group, request.expected_s, request.peak,
-                charged=ledger.charged(ledger.rows[job]),
+                charged=ledger.charged(ledger.rows[job]), checkpoints=self.compiled.sweep.checkpoints,
             )
             for job, place in jobs.items()
         )  # fmt: skip
         self.driver.attempts.ledgers |= dict.fromkeys(jobs, ledger)
-        futures = await self.driver.submit(Sweep(sweep, request.kind, submitted, request.workers, request.retry), works)
+        futures = await self.driver.submit(
+            SubmittedSweep(sweep, request.kind, submitted, request.workers, request.retry), works
+        )
         waiting = {asyncio.ensure_future(self.follow(job, futures[job], jobs[job].cells)) for job in jobs}
         if request.limit_s is not None:
             limit = asyncio.get_running_loop().call_later(request.limit_s, self.driver.handle, SweepCancelled(sweep))
@@ -197,8 +207,8 @@ class SweepExecution:
             if request.limit_s is not None:
                 limit.cancel()
             self.driver.attempts.leave(ledger)
-            for one in waiting:
-                one.cancel()
+            for future in waiting:
+                future.cancel()
 
     async def follow(self, job: str, future: asyncio.Future[tuple[JobState, Any]], cells: tuple[Any, ...]) -> None:
         """The end of one job: its rows, or why there are none."""
@@ -209,49 +219,60 @@ class SweepExecution:
         record = self.driver.engine.view.jobs[job]
         tries, worker = len(record.past) + (state is JobState.FINISHED), record.worker or None
         others = f" (computed together with {plural(len(cells) - 1, 'other row')})" if len(cells) > 1 else ""
-        found: list[Computed] = (
+        computed: list[Computed] = (
             value
             if state is JobState.FINISHED
             else [Computed(cell.run_key, error=f"{value}{others}") for cell in cells]
         )
-        for one in found:
-            self.executed.update(one.executed)
-        if any(self.compiled.workload.shared_by in one.executed for one in found):
+        for result in computed:
+            self.executed.update(result.executed)
+            self.tell_unnamed(result.unnamed)
+        if self.request.pilot is not None:
+            self.request.pilot.taken.append(computed)
+        if any(self.compiled.workload.shared_by in result.executed for result in computed):
             self.fresh.add(job)
-        rows = [self.storable(one, tries, worker) for one in found if not one.unkept]
+        rows = [self.storable(result, tries, worker) for result in computed if not result.unkept]
         if rows:
             self.write(job, rows)
-        if unkept := next((one.unkept for one in found if one.unkept), ""):
+        if unkept := next((result.unkept for result in computed if result.unkept), ""):
             raise ArtefactError(unkept)  # every other job would be computed in vain, too
 
-    def storable(self, one: Computed, tries: int, worker: str | None) -> Row:
+    def tell_unnamed(self, names: tuple[str, ...]) -> None:
+        """Say once for a sweep that its jobs read files that no key covers."""
+        if not names or self.unnamed:
+            return
+        self.unnamed = names
+        text = f"{self.compiled.name} reads {some_of(names, 3)}, which nobody named: a change there goes unnoticed"
+        remedy = (
+            f"write  inputs: [{', '.join(names[:3])}]  in sweeps.{self.compiled.name}, or mark an argument FileType"
+        )
+        finding = Finding.warning("unnamed-files", f"sweeps.{self.compiled.name}.inputs", text, remedy)
+        self.driver.journal.write("finding", **finding.to_record("finding"))
+
+    def storable(self, computed: Computed, tries: int, worker: str | None) -> Row:
         """Metrics that no store can hold are the end of their row only."""
         try:
-            return self.row(one, tries, worker)
+            return self.row(computed, tries, worker)
         except RowError as error:
-            reason = str(error).removeprefix(f"row {one.run_key}: ")  # rows that fail alike are told together
-            return self.row(Computed(one.run_key, error=reason), tries, worker)
+            reason = str(error).removeprefix(f"row {computed.run_key}: ")  # rows that fail alike are told together
+            return self.row(Computed(computed.run_key, error=reason), tries, worker)
 
-    def row(self, one: Computed, tries: int, worker: str | None) -> Row:
-        where = self.compiled.where[one.run_key]
-        work = self.works[one.run_key]
-        return Row(
-            run_key=one.run_key,
-            sweep=self.compiled.name,
-            factor=where.factor,
-            variant=where.variant,
-            asset=where.asset,
-            fold=where.fold,
-            cost_bps=where.cost_bps,
-            metrics=one.metrics,
-            buys=counted(one.metrics.get("buys")),
-            elapsed_s=round(one.elapsed_s, 6) if not one.error else None,
-            run_status=RowStatus.FAILED if one.error else RowStatus.FINISHED,
-            attempt=self.ledger.final(one.run_key, tries),
-            error=redact_text(one.error) if one.error else None,
+    def row(self, computed: Computed, tries: int, worker: str | None) -> Row:
+        where = self.compiled.where[computed.run_key]
+        work = self.works[computed.run_key]
+        return row_of(
+            self.compiled.name,
+            self.compiled.grid,
+            where,
+            run_key=computed.run_key,
+            metrics=computed.metrics,
+            elapsed_s=round(computed.elapsed_s, 6) if not computed.error else None,
+            run_status=RowStatus.FAILED if computed.error else RowStatus.FINISHED,
+            attempt=self.ledger.final(computed.run_key, tries),
+            error=redact_text(computed.error) if computed.error else None,
             code_fingerprint=self.code,
             config_fingerprint=key_of(dict(work.configuration)),
-            data_fingerprint=self.compiled.data[where.asset],
+            data_fingerprint=self.compiled.data[self.compiled.grid.group_of(where)],
             worker=worker,
             run_id=self.ledger.run_id,
         )
@@ -311,23 +332,23 @@ class SweepExecution:
         if self.refused:
             raise StoreError(f"{self.lost()}; make room, then start it again: they are computed anew")
         deadline = time.monotonic() + keeping.STORE_WAIT_S
-        told = False
+        warned = False
         while True:
             try:
-                found = await asyncio.to_thread(self.found)
+                there = await asyncio.to_thread(self.find_rows)
                 self.driver.store_trouble("")
-                return found
+                return there
             except StoreError as error:
                 if time.monotonic() > deadline:
                     raise
-                if not told:
-                    told = True
+                if not warned:
+                    warned = True
                     text = f"{self.compiled.name} waits for its store, nothing is lost meanwhile: {error}"
                     self.driver.tell(Finding.warning("store-unreachable", "", text))
                     logger.warning("%s", text)
             await asyncio.sleep(keeping.ASK_STORE_EVERY_S)
 
-    def found(self) -> dict[str, Row]:
+    def find_rows(self) -> dict[str, Row]:
         """Raises if the store does not answer, or has not taken everything yet."""
         if self.store.waiting:
             receipt = self.store.replay()
@@ -348,6 +369,7 @@ class SweepExecution:
             "sweep-ended", sweep=outcome.sweep, status=status.value, expected=outcome.expected,
             finished=outcome.finished, failed=len(outcome.failed), missing=len(outcome.missing), reason=outcome.why(),
             executed=dict(outcome.executed), seconds=round(outcome.seconds, 3),
+            **({"job_s": job_s} if self.request.pilot and (job_s := self.request.pilot.job_seconds()) else {}),
         )  # fmt: skip
         return outcome
 
@@ -355,17 +377,6 @@ class SweepExecution:
 def unused(name: str, known: Container[str]) -> str:
     """A name the session does not know yet: sweeps over the same assets and folds call their jobs alike."""
     return name if name not in known else next(each for n in count(2) if (each := f"{name} #{n}") not in known)
-
-
-def counted(buys: object) -> int | None:
-    """How often a model said BUY, if the workload tells."""
-    if isinstance(buys, bool) or not isinstance(buys, Real):
-        return None
-    try:
-        whole = int(float(buys))
-    except (OverflowError, ValueError):  # infinite, or no number
-        return None
-    return whole if whole == buys and whole >= 0 else None
 
 
 def ended(started: SweepRun, status: SweepStatus, reason: str = "") -> SweepRun:

@@ -8,14 +8,17 @@ second pilot has fewer trials; its rows are thrown away, since they are not the 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import dataclass, field
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from scalable.errors import ScalableError
 from scalable.planning.expected import is_shipped
 from scalable.sweeps.compiling import Compiled, CompiledJob
 from scalable.sweeps.grid import Grid
+from scalable.sweeps.units import Computed, StageTime
 
 if TYPE_CHECKING:
     from scalable.session.session import ScalableSession
@@ -25,15 +28,50 @@ MOST_JOBS = 12  # more say little more about the mean, and the time of a pilot i
 FEWER_TRIALS = 10  # a second pilot has a tenth of the trials: minutes become seconds
 
 
+@dataclass(frozen=True, slots=True)
+class PilotTimes:
+    """What the jobs of a pilot took, and the sweep that they are a part of."""
+
+    sharing: Mapping[str, tuple[int, int]]
+    """Of the whole sweep, by stage: for how many rows it is asked for, and how many distinct ones there are."""
+    jobs: int
+    """Of the whole sweep."""
+    taken: list[list[Computed]] = field(default_factory=list)
+    """By job of the pilot: its rows."""
+
+    def job_seconds(self) -> float | None:
+        """Return the mean seconds of a job in the whole sweep, or nothing if no job of the pilot finished.
+
+        Jobs of a pilot pay for what few jobs of the sweep pay for: a stage that many jobs share, and the first call of
+        a stage in a process. So each stage counts as often as the sweep has it, with its mean time when it is warm.
+        """
+        whole = [rows for rows in self.taken if rows and not any(row.error for row in rows)]
+        if not whole:
+            return None
+        times: dict[str, list[StageTime]] = {}
+        for stage in (stage for rows in whole for row in rows for stage in row.stages):
+            times.setdefault(stage.stage, []).append(stage)
+        outside = sum(row.elapsed_s for rows in whole for row in rows)
+        outside -= sum(stage.seconds for stages in times.values() for stage in stages)
+        total = max(0.0, outside) / len(whole) * self.jobs
+        for name, stages in times.items():
+            warm = [stage.seconds for stage in stages if not stage.first] or [stage.seconds for stage in stages]
+            calls = min(self.sharing[name][1], len(stages) / len(whole) * self.jobs)
+            total += fmean(warm) * calls
+        return total / self.jobs
+
+
 class PilotError(ScalableError):
     """A pilot in which every row failed: the sweep would fail, too."""
 
 
 def sample(compiled: Compiled, most: int = MOST_JOBS) -> list[CompiledJob]:
-    """Return one job of each variant and asset, the middle one of its folds; every variant before a second asset."""
+    """Return one job of each variant and group, the middle one of them; every variant before a second group."""
     alike: dict[tuple[tuple[str, ...], str], list[CompiledJob]] = {}
     for job in compiled.units:
-        variants = tuple(dict.fromkeys(str(compiled.where[cell.run_key].variant) for cell in job.cells))
+        variants = tuple(
+            dict.fromkeys(str(compiled.grid.label(compiled.where[cell.run_key].variant)) for cell in job.cells)
+        )
         alike.setdefault((variants, job.group), []).append(job)
     turns: dict[tuple[str, ...], list[CompiledJob]] = {}
     for (variants, _), jobs in alike.items():
@@ -60,7 +98,7 @@ def with_fewer_trials(session: ScalableSession, name: str) -> ScalableSession | 
     trials = Grid.of(sweep, session.manifest.groups).trials
     if not is_shipped(sweep) or trials < 2:
         return None
-    fewer = sweep.model_copy(update={"trials": max(1, trials // FEWER_TRIALS)})
+    fewer = sweep.with_implied(trials=max(1, trials // FEWER_TRIALS))
     manifest = session.manifest.model_copy(update={"sweeps": {**session.manifest.sweeps, name: fewer}})
     smaller = copy(session)
     smaller.manifest = manifest

@@ -27,7 +27,7 @@ from scalable import proc
 from scalable.engine.events import SweepKind
 from scalable.engine.sweeps import obstacle
 from scalable.errors import UsageError
-from scalable.session.operate.dependencies import STORE
+from scalable.session.operate.measures import STORE
 from scalable.store import StoreError, ToldToStop
 
 if TYPE_CHECKING:
@@ -87,12 +87,12 @@ class Slot:
 
     def __enter__(self) -> Self:
         try:
-            told = ""
-            while found := self.awaited():
+            last = ""
+            while obstacle := self.awaited():
                 self.waited = True
-                if found != told:
-                    self.tell(found)
-                    told = found
+                if obstacle != last:
+                    self.tell(obstacle)
+                    last = obstacle
                 time.sleep(ASK_EVERY_S)
         except BaseException:
             self.give_up()
@@ -114,7 +114,7 @@ class Slot:
     def held_for(self, driver: Driver) -> Iterator[None]:
         """Have a driver hear of every change, and of a loss before; it says when it has only heavy work left."""
         self.on_change, driver.on_heavy = driver.slot_changed, self.climb
-        self.on_answer = partial(driver.measures.dependencies.found, STORE)
+        self.on_answer = partial(driver.measures.dependencies.note, STORE)
         if self.lost:
             self.on_change(self.lost)
         try:
@@ -137,7 +137,7 @@ class Slot:
     def awaited(self) -> str:
         """Why it waits; empty once it has its slot."""
         try:
-            found = self.ticket.try_take(self.decide)
+            answer = self.ticket.try_take(self.decide)
         except ToldToStop:
             raise
         except StoreError as error:
@@ -145,14 +145,14 @@ class Slot:
                 raise
             return str(error)
         self.heard = time.monotonic()
-        if isinstance(found, str):
-            return found
-        self.since = found.requested_at
+        if isinstance(answer, str):
+            return answer
+        self.since = answer.requested_at
         return ""
 
     def decide(self, holders: list[Lease], before: list[Lease]) -> str:
         """Why the sweep may not start now; empty if it may."""
-        return obstacle(self.kind, map(seen, holders), [seen(one) for one in before], self.normal)
+        return obstacle(self.kind, map(seen, holders), [seen(lease) for lease in before], self.normal)
 
     def beat(self) -> None:
         while True:

@@ -24,7 +24,7 @@ FULL_S = 1.0  # how long nobody is let in after this process, or the machine, ha
 LARGEST = 1 << 16  # bytes of an action, and of headers
 
 
-class Server(HTTPServer):
+class ConsoleServer(HTTPServer):
     """Call ``accept_from`` once; ``stop`` also closes the listening socket."""
 
     listening: socket.socket

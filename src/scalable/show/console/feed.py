@@ -16,7 +16,7 @@ from typing import Any
 
 from scalable.observe import RunFolder, RunView
 from scalable.observe.liveness import Follower
-from scalable.observe.sweep_progress import Grid
+from scalable.observe.sweep_progress import GridProgress
 from scalable.show.console.sections import dead_letters, sections, use_memory
 
 EVERY_S = 1.0  # how often a run is looked at: as often as a person can follow
@@ -40,7 +40,7 @@ class News:
     over: bool
 
 
-class Watcher:
+class PageWatcher:
     """One open page: what it has not been sent yet."""
 
     def __init__(self) -> None:
@@ -75,11 +75,8 @@ class Watcher:
 
     async def next(self, within_s: float) -> str:
         """Return the next events as they are sent; empty if nothing came in time."""
-        try:
-            await asyncio.wait_for(self.news.wait(), within_s)
-        except TimeoutError:
+        if not await news_within(self.news, within_s):
             return ""
-        self.news.clear()
         messages = [("reset", "{}")] if self.resets else []
         messages += self.pending.items()
         for sweep, cells in self.cells.items():
@@ -91,7 +88,7 @@ class Watcher:
 @dataclass(eq=False)
 class Feed:
     run: RunFolder
-    watchers: set[Watcher] = field(default_factory=set)
+    watchers: set[PageWatcher] = field(default_factory=set)
     sections: dict[str, str] = field(default_factory=dict)
     """As the watchers know them."""
     letters: int | None = None
@@ -103,14 +100,14 @@ class Feed:
 
     def __post_init__(self) -> None:
         self.follower = Follower(self.run)
-        self.grids: dict[str, tuple[Grid, bytes]] = {}
+        self.grids: dict[str, tuple[GridProgress, bytes]] = {}
         """By sweep, its grid and the letters it had at the last look."""
 
     @property
     def view(self) -> RunView:
         return self.follower.view
 
-    def watch(self, watcher: Watcher) -> None:
+    def watch(self, watcher: PageWatcher) -> None:
         self.watchers.add(watcher)
         for name, data in self.sections.items():
             watcher.tell(name, data)
@@ -151,11 +148,7 @@ class Feed:
         self.woken.set()
 
     async def pause(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self.woken.wait(), seconds)
-        except TimeoutError:
-            return
-        self.woken.clear()
+        await news_within(self.woken, seconds)
 
     def look(self) -> News | None:
         """Take in what was written since the last look. Called in a thread, never twice at once.
@@ -204,3 +197,13 @@ class Feed:
 def encode(value: Any) -> str:
     """As JSON in one line, for a line is what an event's data is."""
     return json.dumps(value, separators=(",", ":"))
+
+
+async def news_within(news: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event and clear it; return False if it does not come in time."""
+    try:
+        await asyncio.wait_for(news.wait(), seconds)
+    except TimeoutError:
+        return False
+    news.clear()
+    return True

@@ -41,7 +41,7 @@ NAMED = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::(\d{1,5}))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class AccessGuard:
     host: str
     """Where it listens."""
     port: int

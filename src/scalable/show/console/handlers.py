@@ -18,10 +18,9 @@ from tornado.web import Application, RequestHandler
 from scalable import __version__
 from scalable.errors import ScalableError, UnknownNameError, UsageError
 from scalable.observe import RunFolder, UnknownRunError, redact, redact_text
-from scalable.observe.evidence import evidence_lines
 from scalable.observe.fields import text
 from scalable.observe.folders import RunFolderError
-from scalable.observe.incidents import IncidentFolder, UnknownIncidentError
+from scalable.observe.incidents import IncidentFolder, UnknownIncidentError, evidence_lines
 from scalable.observe.logs import LONGEST_LINE, LogReader, log_files, shown
 from scalable.observe.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, ask, killed, not_paused, paused, who
 from scalable.observe.redact import Redactor
@@ -49,9 +48,9 @@ def application(console: Console) -> Application:
         ("/", Page),
         ("/static/([A-Za-z0-9_.-]+)", Static),
         ("/api/enter", Enter),
-        ("/api/session", Session),
+        ("/api/session", SessionFacts),
         ("/api/runs", Runs),
-        ("/api/stream", Stream),
+        ("/api/stream", EventStream),
         ("/api/results", Results),
         ("/api/incident", OneIncident),
         ("/api/log", Log),
@@ -152,7 +151,7 @@ class Enter(Handler):
             self.answer({"token": session})
 
 
-class Session(Handler):
+class SessionFacts(Handler):
     async def get(self) -> None:
         self.answer({"read_only": self.guard.read_only, "version": __version__})
 
@@ -162,7 +161,7 @@ class Runs(Handler):
         await self.answer_with(self.console.board.runs)
 
 
-class Stream(Handler):
+class EventStream(Handler):
     """Sections of a run as server-sent events, until the page goes away."""
 
     async def get(self) -> None:

@@ -1,7 +1,7 @@
 """The runs there are, the latest first: each by the least that must be read to tell of it.
 
 What is known of a run that is over is kept, for nothing about it changes; of one that runs, or has not written anything
-yet, the beginning and end of its journal are read again. ``Watching`` has the pages that are open and what they see.
+yet, the beginning and end of its journal are read again. ``RunFeeds`` has the pages that are open and what they see.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scalable.observe import RunView, State, read
+from scalable.observe import RunState, RunView, read
 from scalable.observe.fields import mapping, text
 from scalable.observe.files import open_regular
 from scalable.observe.folders import NAME, RunFolder, RunFolderError, UnknownRunError, age, read_json
+from scalable.observe.journal import ending
 from scalable.observe.liveness import state_in
-from scalable.observe.reading import ending
-from scalable.show.console.feed import Feed, Watcher, encode
+from scalable.show.console.feed import Feed, PageWatcher, encode
 from scalable.show.console.sections import empty
 
 MOST_RUNS = 100
 FIRST = 300  # records at the beginning of a journal in which its sweeps are looked for
 UNREADABLE = "cannot be read"
 OPEN = (  # what may change: a folder is empty in the first moment of its run, and who was lost may come back
-    State.RUNNING.value,
-    State.EMPTY.value,
-    State.LOST.value,
+    RunState.RUNNING.value,
+    RunState.EMPTY.value,
+    RunState.LOST.value,
 )
 
 
@@ -50,7 +50,7 @@ class RunList:
             return known
         try:
             listing = reported(run) or looked_at(run)
-            if listing["state"] == State.GONE.value:  # it may have said its end since its journal was read
+            if listing["state"] == RunState.GONE.value:  # it may have said its end since its journal was read
                 listing = reported(run) or looked_at(run)
         except OSError:  # another user's, in a folder that is shared
             return entry(run, {}, UNREADABLE, None, [])
@@ -61,7 +61,7 @@ class RunList:
     def latest(self) -> str:
         """Return the latest that runs, else the latest; empty if there is none that can be read."""
         runs = [listing for listing in self.runs() if listing["state"] != UNREADABLE]
-        running = (listing for listing in runs if listing["state"] == State.RUNNING.value)
+        running = (listing for listing in runs if listing["state"] == RunState.RUNNING.value)
         chosen: Mapping[str, Any] = next(running, runs[0] if runs else {})
         return text(chosen.get("run_id"))
 
@@ -106,7 +106,7 @@ NOTHING = ""  # seen by who has heard that nothing has run
 LATEST_EVERY_S = 1.0  # how often it is looked whether another run began
 
 
-class Watching:
+class RunFeeds:
     """Everything here happens on the event loop."""
 
     def __init__(self, board: RunList, pinned: str = "") -> None:
@@ -114,15 +114,15 @@ class Watching:
         self.pinned = pinned
         """The run that is shown to those who name none; empty for the latest."""
         self.feeds: dict[str, Feed] = {}
-        self.followers: dict[Watcher, str | None] = {}
+        self.followers: dict[PageWatcher, str | None] = {}
         """Those who want the latest run, and which one each sees, as far as each has heard of any."""
         self.tasks: set[asyncio.Task[None]] = set()
         self.looking: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def watched(self, run_id: str = "") -> AsyncIterator[Watcher]:
+    async def watched(self, run_id: str = "") -> AsyncIterator[PageWatcher]:
         """Raises ``UnknownRunError`` for a run that is not there."""
-        watcher = Watcher()
+        watcher = PageWatcher()
         wanted = run_id or self.pinned
         if wanted:
             self.feed(await asyncio.to_thread(self.board.open, wanted)).watch(watcher)
@@ -167,7 +167,7 @@ class Watching:
                 with suppress(UnknownRunError):  # it was deleted just now
                     self.move(watcher, seen, self.board.open(latest))
 
-    def move(self, watcher: Watcher, before: str | None, after: RunFolder) -> None:
+    def move(self, watcher: PageWatcher, before: str | None, after: RunFolder) -> None:
         self.followers[watcher] = after.run_id
         if before in self.feeds:
             self.feeds[before].watchers.discard(watcher)

@@ -14,7 +14,7 @@ from scalable.errors import ScalableError
 from scalable.observe import RunFolder
 from scalable.observe.fields import UNTAGGED, listed, mapping, memory, money, text
 from scalable.observe.fleet import Worker
-from scalable.observe.liveness import Sign, State
+from scalable.observe.liveness import LastSign, RunState
 from scalable.observe.report import (
     NOT_CONNECTED,
     WINDOW_S,
@@ -22,6 +22,7 @@ from scalable.observe.report import (
     current,
     end_of,
     goes_on,
+    holding,
     plan_vs_actual,
     rounded,
     run,
@@ -44,7 +45,7 @@ RUN_FIELDS = (
 
 
 def sections(
-    view: RunView, state: State, now: float, live: Mapping[str, Any], run_id: str = "", sign: Sign | None = None
+    view: RunView, state: RunState, now: float, live: Mapping[str, Any], run_id: str = "", sign: LastSign | None = None
 ) -> dict[str, Any]:
     """Return everything but the grids, which are told by their changes."""
     figures = current(view, state, now, sign)
@@ -101,22 +102,21 @@ def decision(record: Mapping[str, Any]) -> dict[str, Any]:
 def money_spent(view: RunView, figures: Mapping[str, Any]) -> dict[str, Any]:
     spent = {"spent": figures["cost"], "per_hour": figures["per_hour"]}
     budget = {"budget": cost(view.costs.budget), "budget_left": figures["budget_left"]}
-    return {**spent, **budget, "planned": cost(money(view.plan.get("cost")))}
+    return {**spent, **budget, "planned": cost(money(view.plan.get("cost"))), "hours": figures["hours"]}
 
 
 def trouble(view: RunView, live: Mapping[str, Any], *, over: bool) -> dict[str, Any]:
     """Return what went wrong in a run and what is wrong now: retries, alerts, findings, incidents, failures."""
     firing = [{**alert, "since": alert["t"]} for alert in view.firing.values()]
     active = list(map(mapping, live["alerts"])) if isinstance(live.get("alerts"), list) else firing
-    findings = [entry for entry in view.findings.values() if not entry["over"]]
     retries = {"count": view.retries.total(), "by_cause": dict(view.retries.most_common())}
     return {
         "retries": {**retries, "latest": view.retried[-LATEST:]},
         "alerts": [] if over else active[:LATEST],
         "alerts_past": view.alerts[-LATEST:],
-        "findings": sorted(findings, key=lambda entry: entry["last"], reverse=True)[:LATEST],
+        "findings": holding(view, LATEST),
         "incidents": [incident(view.recorded[number]) for number in sorted(view.recorded)[-MOST_INCIDENTS:]],
-        "incident_count": len(view.incident_kinds),
+        "incident_count": view.incident_count,
         "failures": view.failures[-LATEST:],
         "failure_count": view.failed,
     }

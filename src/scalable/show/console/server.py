@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalable.errors import MissingExtraError, UsageError
-from scalable.show.console.guard import Guard
-from scalable.show.console.runs import RunList, Watching
+from scalable.show.console.guard import AccessGuard
+from scalable.show.console.runs import RunFeeds, RunList
 from scalable.show.console.verdicts import Judging
+from scalable.wording import install_hint
 
 if TYPE_CHECKING:
-    from scalable.show.console.connections import Server
+    from scalable.show.console.connections import ConsoleServer
 
 MOST_ASKING = 8  # actions that wait for their sessions' answers at once
 BACKLOG = 128  # connections that wait to be taken
@@ -44,22 +45,22 @@ class Console:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.board = RunList(options.runs)
-        self.watching = Watching(self.board, options.run_id)
+        self.watching = RunFeeds(self.board, options.run_id)
         self.judging = Judging()
         self.askers = ThreadPoolExecutor(MOST_ASKING, "scalable-console-asking")
         self.closing = False
-        self.guard: Guard
-        self.server: Server
+        self.guard: AccessGuard
+        self.server: ConsoleServer
 
-    async def open(self) -> Guard:
+    async def open(self) -> AccessGuard:
         try:
-            from scalable.show.console.connections import Server
+            from scalable.show.console.connections import ConsoleServer
             from scalable.show.console.handlers import application
         except ModuleNotFoundError as error:
-            raise MissingExtraError(f"the console needs {error.name}; pip install 'scalable[console]'") from None
+            raise MissingExtraError(f"the console needs {error.name}; {install_hint('console')}") from None
         listening = bound(self.options.host, self.options.port)
-        self.guard = Guard(self.options.host, listening.getsockname()[1], self.options.read_only)
-        self.server = Server(application(self))
+        self.guard = AccessGuard(self.options.host, listening.getsockname()[1], self.options.read_only)
+        self.server = ConsoleServer(application(self))
         self.server.accept_from(listening)
         return self.guard
 
@@ -92,7 +93,7 @@ def bound(host: str, port: int) -> socket.socket:
         raise
 
 
-async def serve(options: Options, opened: asyncio.Future[Guard], over: asyncio.Event) -> None:
+async def serve(options: Options, opened: asyncio.Future[AccessGuard], over: asyncio.Event) -> None:
     """Until ``over``; ``opened`` has the address once it can be opened."""
     console = Console(options)
     opened.set_result(await console.open())

@@ -20,7 +20,7 @@ from scalable.wording import undefined
 
 WITHIN_S = 120.0  # statistics of 10,000 rows take some seconds
 CLOSED = {"error": "the console is closed"}
-METRIC = ("name", "delta", "ci", "p", "p_corrected", "d")
+METRIC = ("name", "role", "delta", "ci", "p", "p_corrected")
 
 
 class Judging:
@@ -83,7 +83,7 @@ async def asked(run: RunFolder, sweep: str) -> dict[str, Any]:
 
 def judged(run: RunFolder, sweep: str) -> dict[str, Any]:
     from scalable.show.report.material import check_import, manifest_of
-    from scalable.sweeps.gates import decide
+    from scalable.sweeps.decisions import decide
     from scalable.sweeps.loading import open_results, outcome
 
     manifest, beside = manifest_of(run, run.facts())
@@ -95,7 +95,10 @@ def judged(run: RunFolder, sweep: str) -> dict[str, Any]:
     counts = {"complete": results.complete, "expected": len(results.expected), "finished": results.finished}
     content: dict[str, Any] = {"sweep": sweep, **counts, "baseline": str(results.baseline), "variants": []}
     if results.finished:
-        content["variants"] = [variant(each) for each in decide(results).to_dict()["variants"]]
+        decision = decide(results).to_dict()
+        content |= {name: decision[name] for name in ("primary", "method", "recommended")}
+        ranked = sorted(decision["variants"], key=lambda each: int(each["rank"]))
+        content["variants"] = [variant(each) for each in ranked]
     return content
 
 
@@ -104,7 +107,8 @@ def variant(judgement: dict[str, Any]) -> dict[str, Any]:
     return {
         "variant": str(judgement["variant"]),
         "verdict": judgement["verdict"],
-        "reason": judgement["reason"],
+        "rank": judgement["rank"],
+        "reason": "; ".join((judgement["reason"], *judgement["findings"])),
         "metrics": metrics,
     }
 

@@ -15,6 +15,7 @@ from math import ceil, floor, log10
 from scalable.show.report.elements import Child, Markup, tag
 
 STEPS = (1.0, 2.0, 5.0, 10.0)  # what a tick's distance is, times a power of ten
+MOST_TIMES = 8  # ticks of an axis of time
 TIME_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800)
 WEEK_S = 7 * 86_400
 DESCRIBED = count(1)  # ids must differ on one page
@@ -72,8 +73,9 @@ def whole_ticks(high: float, about: int = 4) -> list[float]:
     return [tick for tick in ticks(0.0, high, about) if tick == int(tick)]
 
 
-def time_ticks(seconds: float, about: int = 8) -> list[float]:
-    step = next((step for step in TIME_STEPS_S if seconds / step <= about), ceil(seconds / about / WEEK_S) * WEEK_S)
+def time_ticks(seconds: float) -> list[float]:
+    weeks = ceil(seconds / MOST_TIMES / WEEK_S) * WEEK_S
+    step = next((step for step in TIME_STEPS_S if seconds / step <= MOST_TIMES), weeks)
     return [float(at * step) for at in range(int(seconds // step) + 1)]
 
 

@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import expm1, isclose
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scalable.catalogue import Variant
 from scalable.errors import ScalableError
 from scalable.store.artefacts import MISSING, ArtefactError, open_artefacts
-from scalable.sweeps.results import Outcome, Same, number, same
+from scalable.sweeps.results import Outcome, Same, Variant, number, same
 from scalable.sweeps.units import Evaluation
 
 if TYPE_CHECKING:
     from scalable.finetune.backtest import Trades
     from scalable.sweeps.compiling import Compiled
-    from scalable.sweeps.grid import Cell
     from scalable.sweeps.stages import Stage
     from scalable.sweeps.units import RowWork
 
@@ -48,6 +46,15 @@ class Curves:
     """What is not shown, and why."""
 
 
+class Walk(NamedTuple):
+    """A row whose trades are drawn."""
+
+    work: RowWork
+    variant: Same
+    asset: str
+    fold: int
+
+
 class NotKeptError(ScalableError):
     """A stage's result that would have to be computed."""
 
@@ -68,13 +75,21 @@ def curves_of(compiled: Compiled, outcome: Outcome, artefacts: str) -> Curves | 
     stage = compiled.workload.by_name.get(STAGE)
     if stage is None or not stage.function.__module__.startswith("scalable.finetune.") or not outcome.finished:
         return None
-    cost = middle(compiled.grid.costs_bps)
-    variants, assets = compiled.grid.variants[:MOST_VARIANTS], compiled.grid.assets
+    grid = compiled.grid
+    if [axis.name for axis in grid.over] != ["asset", "fold"] or [*grid.average] != ["cost_bps"]:
+        return None
+    cost = middle([float(each) for each in grid.average["cost_bps"]])
+    labels, assets = [grid.label(variant) for variant in grid.variants], grid.groups
+    variants = tuple(labels[:MOST_VARIANTS])
     shown = {same(variant) for variant in variants}
-    wanted = [(work, cell) for work, cell in compiled.cells if cell.cost_bps == cost and same(cell.variant) in shown]
+    wanted = [
+        Walk(work, same(grid.label(cell.variant)), str(cell.block[0]), int(cell.block[1]))
+        for work, cell in compiled.cells
+        if cell.averaged == (cost,) and same(grid.label(cell.variant)) in shown
+    ]
     remarks = []
-    if len(variants) < len(compiled.grid.variants):
-        remarks.append(f"the first {len(variants)} of {len(compiled.grid.variants)} variants are drawn")
+    if len(variants) < len(labels):
+        remarks.append(f"the first {len(variants)} of {len(labels)} variants are drawn")
     evaluation = OnlyKept(compiled.workload, open_artefacts(artefacts))
     drawn: dict[str, dict[Same, Line]] = {}
     why: dict[str, str] = {}
@@ -83,7 +98,7 @@ def curves_of(compiled: Compiled, outcome: Outcome, artefacts: str) -> Curves | 
             remarks.append(f"{MOST_ASSETS} of {len(assets)} assets are drawn")
             break
         try:
-            drawn[asset] = lines_of(evaluation, stage, [each for each in wanted if each[1].asset == asset], outcome)
+            drawn[asset] = lines_of(evaluation, stage, [each for each in wanted if each.asset == asset], cost, outcome)
         except (NotKeptError, ArtefactError) as error:
             why[asset] = str(error)
     if why:
@@ -97,17 +112,17 @@ def middle(costs: Sequence[float]) -> float:
 
 
 def lines_of(
-    evaluation: Evaluation, stage: Stage[..., Any], cells: list[tuple[RowWork, Cell]], outcome: Outcome
+    evaluation: Evaluation, stage: Stage[..., Any], walks: list[Walk], cost_bps: float, outcome: Outcome
 ) -> dict[Same, Line]:
     """Return the curves of one asset by variant; all of them or none."""
     parts: dict[Same, list[tuple[int, float]]] = {}
-    for work, cell in sorted(cells, key=lambda each: each[1].fold):
-        row = outcome.rows.get(work.run_key)
+    for each in sorted(walks, key=lambda each: each.fold):
+        row = outcome.rows.get(each.work.run_key)
         if row is None or not row.finished:
             raise NotKeptError("a row is missing or failed")
-        walk = parts.setdefault(same(cell.variant), [])
+        walk = parts.setdefault(each.variant, [])
         before = walk[-1][1] if walk else 0.0
-        days = by_day(evaluation.value(stage, work), cell.cost_bps)
+        days = by_day(evaluation.value(stage, each.work), cost_bps)
         stored = number(row.metrics.get("total_return"))
         if stored is None or not isclose(expm1(days[-1][1]), stored, rel_tol=CLOSE, abs_tol=CLOSE):
             raise NotKeptError("what is kept does not give the total return that the row has")

@@ -25,7 +25,7 @@ from scalable.observe.report import recorded_report
 from scalable.show.report.equity import Curves, curves_of
 from scalable.store import Store
 from scalable.sweeps.compiling import Compiled, compiled
-from scalable.sweeps.gates import decide
+from scalable.sweeps.decisions import decide
 from scalable.sweeps.loading import artefacts_url, importable, open_results, outcome
 from scalable.sweeps.workload import find_workload
 
@@ -72,7 +72,7 @@ def material_of(folder: RunFolder, now: float | None = None, manifest: Path | No
     made = time.time() if now is None else now
     view, report = recorded_report(folder, made)
     facts = folder.facts() or dict(view.started)
-    told, changed = manifest_text(folder, text(facts.get("manifest")), report["run"]["started"], manifest)
+    written, changed = manifest_text(folder, text(facts.get("manifest")), report["run"]["started"], manifest)
     budget = view.costs.budget
     return Material(
         report=redact(report),
@@ -81,7 +81,7 @@ def material_of(folder: RunFolder, now: float | None = None, manifest: Path | No
         results=results_of(folder, facts, report["sweeps"], manifest),
         facts=facts,
         budget=budget.to_dict() if budget is not None else None,
-        manifest=told,
+        manifest=written,
         changed=changed,
         made=made,
     )

@@ -10,22 +10,17 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from scalable.axes import value_text
+from scalable.machine_hours import CORE_HOURS, hours_text
 from scalable.observe.words import fine, length, moment, named, one_line, paid
 from scalable.quantities import percent
 from scalable.show.report.elements import Child, Markup, chip, facts, join, more, paragraph, sentence, table, tag
 from scalable.show.report.material import Material, SweepResults
-from scalable.show.report.run_sections import unrecorded
 from scalable.sweeps.decisions import Decision, Verdict
-from scalable.sweeps.workload import SHIPPED
 from scalable.wording import plural, some_of
 
 STATES = {"ok": "good", "failed": "bad", "running": "live"}
 VERDICTS = {Verdict.LOCK: "good", Verdict.KEEP_AVAILABLE: "warn", Verdict.ABANDON: "bad"}
-WORDS = {
-    Verdict.LOCK: "proven better; may become part of the base",
-    Verdict.KEEP_AVAILABLE: "stays available; the rule decides neither way",
-}
-"""What a verdict means; one that gives a variant up has its reason instead."""
 
 
 def header(material: Material) -> Markup:
@@ -84,18 +79,21 @@ def verdict_card(each: SweepResults) -> Markup:
     lines = [
         tag(
             "li",
-            chip(judgement.verdict.value, VERDICTS[judgement.verdict]),
-            tag("strong", str(judgement.variant)),
-            tag("span", WORDS.get(judgement.verdict, judgement.reason)),
+            chip(result.word, VERDICTS[result.verdict]),
+            tag("strong", str(result.variant)),
+            tag("span", result.reason),
         )
-        for judgement in decision.variants
+        for result in decision.ranked
     ]
     return tag(
         "div",
         paragraph(f"Sweep {decision.sweep}", class_="kicker"),
         paragraph(headline(decision), class_="headline"),
         tag("ul", lines, class_="verdicts"),
-        paragraph(f"compared with {decision.baseline} over asset × fold; {rows_there(decision)}", class_="quiet"),
+        paragraph(
+            f"{decision.primary} compared with {decision.baseline}, {decision.method}; {rows_there(decision)}",
+            class_="quiet",
+        ),
         class_="card",
     )
 
@@ -103,12 +101,12 @@ def verdict_card(each: SweepResults) -> Markup:
 def headline(decision: Decision) -> str:
     if not decision.variants:
         return f"Only {decision.baseline} was run: there is nothing to compare it with."
+    if decision.recommended is not None:
+        better = f"{decision.primary} is proven better than with {decision.baseline}"
+        return f"Lock {decision.factor} = {decision.recommended}: {better}."
     if not decision.complete:
         return f"Not decided: {rows_there(decision)}."
-    best = decision.recommended
-    if best is not None:
-        return f"Lock {decision.factor} = {best.variant}: it is proven better than {decision.baseline}."
-    if all(judgement.verdict is Verdict.ABANDON for judgement in decision.variants):
+    if all(result.verdict is Verdict.ABANDON for result in decision.variants):
         return f"Stay with {decision.factor} = {decision.baseline}: every other variant is given up."
     return f"Stay with {decision.factor} = {decision.baseline} for now: no variant is proven better."
 
@@ -138,8 +136,9 @@ def tiles(material: Material) -> Iterator[tuple[str, str, str, str]]:
         beside = f"{failed:,} failed" if failed else before
         yield "rows", f"{there + rows - failed:,} / {expected:,}", beside, "bad" if failed else ""
     elif count := sum(entry["count"] for entry in tasks):
-        failed = sum(entry["failed"] for entry in tasks)
-        yield "tasks", f"{count:,}", f"{failed:,} failed" if failed else "none failed", "bad" if failed else ""
+        failed, recalled = (sum(entry[name] for entry in tasks) for name in ("failed", "recalled"))
+        beside = f"{recalled:,} from the cache" if recalled else "none failed"
+        yield "tasks", f"{count:,}", f"{failed:,} failed" if failed else beside, "bad" if failed else ""
     both = report["plan_vs_actual"]
     planned = length(both["wall_s"]["planned"]) if both else ""
     so_far = "so far" if material.live else ""
@@ -148,6 +147,11 @@ def tiles(material: Material) -> Iterator[tuple[str, str, str, str]]:
     if (cost := report["cost"]) and cost.get("currency"):
         budget = f"budget {paid(material.budget)}" if material.budget else ""
         yield "cost", fine(cost["amount"], cost["currency"]), budget, ""
+    if hours := report["hours"]:
+        limit = hours["budget"]
+        unit = limit["unit"] if limit else CORE_HOURS
+        beside = f"of {hours_text(limit['amount'])} allowed" if limit else ""
+        yield unit, hours_text(hours["used"][unit]), beside, ""
     if workers := report["workers"]:
         started = sum(entry["started"] for entry in workers.values())
         most = sum(entry["most"] for entry in workers.values())
@@ -156,13 +160,8 @@ def tiles(material: Material) -> Iterator[tuple[str, str, str, str]]:
         yield "memory", percent(max(shares)), "of its limit", "warn" if max(shares) > 0.8 else ""
     count = report["retries"]["count"]
     yield "retries", f"{count:,}", "", "warn" if count else ""
-    troubles = len(material.incidents) + len(unrecorded(material))
-    yield (
-        "incidents",
-        f"{troubles:,}",
-        "or more" if material.view.incidents_forgotten else "",
-        "bad" if troubles else "",
-    )
+    troubles = material.view.incident_count
+    yield "incidents", f"{troubles:,}", "", "bad" if troubles else ""
 
 
 SHORT = 16  # characters of a fingerprint that are shown
@@ -214,16 +213,13 @@ def sweep(each: SweepResults) -> Markup | None:
     rows = [row for _, row in outcome.there()]
     codes = sorted({row.code_fingerprint for row in rows if row.code_fingerprint})
     grid = made.grid
-    settings = {**made.base_env, **made.sweep.settings}
+    read = {name: value for name, value in grid.settings.items() if name in made.workload.reads}
+    settings = {**made.base_env, **read}
     pairs: list[tuple[str, Child]] = [
-        ("factor", f"{grid.factor}: {', '.join(map(str, grid.variants))}"),
-        (
-            "assets",
-            some_of(grid.assets),
-        ),
-        ("folds, costs", f"{plural(grid.folds, 'fold')}; {', '.join(f'{cost:g}' for cost in grid.costs_bps)} bps"),
-        ("trials, seed", f"{grid.trials} trials, seed {grid.seed}"),
-        ("workload", made.workload.path or SHIPPED),
+        *((f"compare {name}", some_of(map(value_text, values))) for name, values in grid.compare.items()),
+        *((f"over {axis.name} ({axis.kind.value})", some_of(map(value_text, axis.values))) for axis in grid.over),
+        *((f"average {name}", some_of(map(value_text, values))) for name, values in grid.average.items()),
+        ("workload", made.workload.path),
         ("locked and set", ", ".join(f"{name} = {settings[name]}" for name in sorted(settings))),
         ("configurations", plural(len({row.config_fingerprint for row in rows}), "distinct fingerprint")),
         ("libraries", ", ".join(libraries(each)) + " (where this report was made)"),
@@ -245,8 +241,8 @@ def sweep(each: SweepResults) -> Markup | None:
                     [(name, tag("code", print_)) for name, print_ in lines],
                 ),
                 table(
-                    "What each asset's rows read",
-                    ("asset", "fingerprint"),
+                    "What rows read outside, by the first axis of over",
+                    (grid.over[0].name if grid.over else "rows", "fingerprint"),
                     [(asset, tag("code", print_)) for asset, print_ in data],
                 ),
             ),

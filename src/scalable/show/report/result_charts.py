@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
 
-from scalable.catalogue import Variant
+from scalable.axes import Value, number_text
 from scalable.observe.words import decimals, measured
 from scalable.show.report.drawing import (
     Scale,
@@ -22,9 +22,8 @@ from scalable.show.report.drawing import (
 )
 from scalable.show.report.elements import Child, Markup, tag
 from scalable.show.report.equity import Line
-from scalable.sweeps.decisions import MetricResult, Standing
-from scalable.sweeps.metrics import Better, Metric
-from scalable.sweeps.results import Pair, Same, same
+from scalable.sweeps.results import Pair, Same, Variant, same
+from scalable.verdicts.judging import MetricResult, Standing
 
 COLOURS = {Standing.BETTER: "good", Standing.WORSE: "bad", Standing.OPEN: "muted"}
 SHADES = 0.92  # the strongest colour of a cell; figures on it are still read
@@ -35,14 +34,15 @@ MOST_TALL = 20  # assets; more have lower cells, without figures
 WIDTH = 960.0
 
 
-def effects(metric: Metric, compared: Sequence[tuple[Variant, MetricResult]]) -> Markup:
+def effects(compared: Sequence[tuple[Variant, MetricResult]]) -> Markup:
     """Return the mean difference of each variant from the baseline with its interval, in the metric's own units."""
     left, right, row = 150.0, 452.0, 28.0
-    ends = [bound for _, each in compared for bound in (*each.comparison.interval, each.comparison.delta)]
+    ends = [bound for _, each in compared for bound in (*each.interval, each.delta)]
     reach = max((abs(bound) for bound in ends if bound == bound), default=0.0) * 1.15 or 1.0
     x = Scale(-reach, reach, left, right)
     bottom = 12 + row * len(compared)
-    better = right if metric.better is Better.HIGHER else left
+    metric = compared[0][1]
+    better = {True: right, False: left, None: x(0)}[metric.higher]
     drawn: list[Child] = [
         tag("rect", x=min(x(0), better), y=4, width=abs(better - x(0)), height=bottom - 4, class_="better"),
         bottom_axis(x, bottom, [(tick, f"{tick:+g}" if tick else "0") for tick in ticks(-reach, reach, 5)], 4.0),
@@ -50,22 +50,22 @@ def effects(metric: Metric, compared: Sequence[tuple[Variant, MetricResult]]) ->
     ]
     for at, (variant, each) in enumerate(compared):
         y = 12 + row * (at + 0.5)
-        low, high = each.comparison.interval
+        low, high = each.interval
         kind = COLOURS[each.standing]
         name = str(variant)
         drawn.append(label(left - 10, y + 4, name if len(name) <= 20 else f"{name[:19]}…", anchor="end"))
         if low == low and high == high:
             drawn += [rule(x(low), y, x(high), y, f"line {kind}")]
             drawn += [rule(x(end), y - 5, x(end), y + 5, f"line {kind}") for end in (low, high)]
-        drawn.append(tag("circle", cx=x(each.comparison.delta), cy=y, r=5, class_=f"dot {kind}"))
+        drawn.append(tag("circle", cx=x(each.delta), cy=y, r=5, class_=f"dot {kind}"))
     spoken_text = "; ".join(spoken(variant, each) for variant, each in compared)
     return drawing(right + 8, bottom + 26, f"Difference in {metric.name}", f"{spoken_text}.", drawn)
 
 
 def spoken(variant: Variant, each: MetricResult) -> str:
-    low, high = each.comparison.interval
+    low, high = each.interval
     places = decimals(max(abs(low), abs(high)))
-    return f"{variant} {each.comparison.delta:+.{places}f}, 95 % within {low:+.{places}f} and {high:+.{places}f}"
+    return f"{variant} {each.delta:+.{places}f}, 95 % within {low:+.{places}f} and {high:+.{places}f}"
 
 
 def equity(title: str, lines: Mapping[Same, Line], kinds: Mapping[Same, str], width: float, height: float) -> Markup:
@@ -91,55 +91,61 @@ def equity(title: str, lines: Mapping[Same, Line], kinds: Mapping[Same, str], wi
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """A metric over variant × asset × fold; nothing where a row is missing or failed."""
+    """A metric over variants and blocks; nothing where a row is missing or failed.
+
+    A block stands in the row of its values on all repeated axes but the last, and in the column of its last.
+    """
 
     metric: str
     higher_is_better: bool | None
     variants: tuple[Variant, ...]
-    assets: tuple[str, ...]
-    folds: int
+    rows: tuple[Pair, ...]
+    names: tuple[str, ...]
+    """Of the rows."""
+    columns: tuple[Value, ...]
     values: Mapping[Same, Mapping[Pair, float]]
 
-    def at(self, variant: Variant, asset: str, fold: int) -> float | None:
-        return self.values.get(same(variant), {}).get((asset, fold))
+    def at(self, variant: Variant, row: Pair, column: Value) -> float | None:
+        return self.values.get(same(variant), {}).get((*row, column))
 
 
 def heat_map(heat: Heat) -> Markup:
-    """Return a block per variant, assets down and folds across; the same colour is the same value in all of them."""
+    """Return a map per variant, the last axis across; the same colour is the same value in all of them."""
     numbers = [each for values in heat.values.values() for each in values.values()]
     low, high = min(numbers), max(numbers)
     names, gap = 92.0, 22.0
     across = blocks_across(heat, WIDTH - names + gap, gap)
     block = (WIDTH - names + gap) / across - gap
-    cell, row = block / heat.folds, 26.0 if len(heat.assets) <= MOST_TALL else 14.0
-    tall = 44 + row * len(heat.assets)
+    cell, row = block / len(heat.columns), 26.0 if len(heat.rows) <= MOST_TALL else 14.0
+    tall = 44 + row * len(heat.rows)
     drawn: list[Child] = []
     for at, variant in enumerate(heat.variants):
         left, top = names + (at % across) * (block + gap), (at // across) * (tall + 14)
         drawn.append(label(left, top + 14, f"{variant}", class_="title"))
         if cell > 14:
-            drawn += [label(left + cell * (fold + 0.5), top + 32, fold, anchor="middle") for fold in range(heat.folds)]
-        for down, asset in enumerate(heat.assets):
+            drawn += [
+                label(left + cell * (column + 0.5), top + 32, number_text(value), anchor="middle")
+                for column, value in enumerate(heat.columns)
+            ]
+        for down, (values, name) in enumerate(zip(heat.rows, heat.names, strict=True)):
             y = top + 40 + row * down
             if not at % across and row > 12:
                 drawn.append(
-                    label(names - 8, y + row / 2 + 4, asset if len(asset) <= 12 else f"{asset[:11]}…", anchor="end")
+                    label(names - 8, y + row / 2 + 4, name if len(name) <= 12 else f"{name[:11]}…", anchor="end")
                 )
             drawn += [
-                heat_cell(left + cell * fold, y, cell, row, heat.at(variant, asset, fold), (low, high), heat)
-                for fold in range(heat.folds)
+                heat_cell(left + cell * column, y, cell, row, heat.at(variant, values, value), (low, high), heat)
+                for column, value in enumerate(heat.columns)
             ]
-    spoken_text = (
-        f"{heat.metric} from {measured(low)} to {measured(high)} over {len(numbers)} of all asset and fold pairs"
-    )
+    spoken_text = f"{heat.metric} from {measured(low)} to {measured(high)} over {len(numbers)} blocks of all variants"
     height = ceil(len(heat.variants) / across) * (tall + 14)
-    return drawing(WIDTH, height, f"{heat.metric} by variant, asset and fold", f"{spoken_text}.", drawn)
+    return drawing(WIDTH, height, f"{heat.metric} by variant and block", f"{spoken_text}.", drawn)
 
 
 def blocks_across(heat: Heat, width: float, gap: float) -> int:
     """As many blocks side by side as leave room for figures in the cells; if none does, for cells that can be seen."""
-    for least in (ROOM_FOR_FIGURES, SEEN) if len(heat.assets) <= MOST_TALL else (SEEN,):
-        fitting = [count for count in range(1, MOST_ACROSS + 1) if (width / count - gap) / heat.folds >= least]
+    for least in (ROOM_FOR_FIGURES, SEEN) if len(heat.rows) <= MOST_TALL else (SEEN,):
+        fitting = [count for count in range(1, MOST_ACROSS + 1) if (width / count - gap) / len(heat.columns) >= least]
         if fitting:
             return min(fitting[-1], len(heat.variants))
     return 1

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
+from math import isfinite
 
-from scalable.catalogue import Variant
-from scalable.observe.words import UNKNOWN, decimals, measured, probability
+from scalable.axes import Axis, axis_text
+from scalable.observe.words import UNKNOWN, decimals, measured, metric_text, probability
 from scalable.show.report.drawing import legend
 from scalable.show.report.elements import Child, Markup, by_sweep, chip, figure, join, more, paragraph, table, tag
 from scalable.show.report.equity import Curves
 from scalable.show.report.material import Material, SweepResults
 from scalable.show.report.overview import VERDICTS
 from scalable.show.report.result_charts import Heat, effects, equity, heat_map
-from scalable.store.marking import cell_name
-from scalable.sweeps.decisions import Check, Decision, Judgement, MetricResult, Standing
+from scalable.sweeps.decisions import Decision
 from scalable.sweeps.metrics import KNOWN, Better, Metric, best_of, directed, judged, stated
-from scalable.sweeps.results import Outcome, Same, number, same
+from scalable.sweeps.results import Outcome, Same, Variant, number, same
+from scalable.verdicts.judging import Condition, MetricResult, Role, Standing, VariantResult
 from scalable.wording import plural
 
 MOST_ROWS = 1000  # of a sweep that are listed one by one
@@ -99,20 +101,29 @@ def heat_of(each: SweepResults) -> Markup | None:
     }
     if not any(values.values()):
         return None
-    most = max(1, MOST_CELLS // (len(grid.variants) * grid.folds))
+    *above, last = grid.over or (Axis("", ("",)),)
+    rows = [*product(*(axis.values for axis in above))]
+    most = max(1, MOST_CELLS // (len(grid.variants) * len(last.values)))
     better = None if metric.name not in KNOWN and metric.name not in outcome.metrics else metric.better is Better.HIGHER
-    map_ = Heat(metric.name, better, outcome.variants, grid.assets[:most], grid.folds, values)
-    rows = [
-        (f"{asset} fold {fold}", *(measured(map_.at(variant, asset, fold)) for variant in map_.variants))
-        for asset in map_.assets
-        for fold in range(map_.folds)
+    texts = [
+        " ".join(axis_text(*each) for each in zip((axis.name for axis in above), row, strict=True)) for row in rows
     ]
+    if not grid.over:  # the only block has no values
+        values = {variant: {(*block, ""): number for block, number in each.items()} for variant, each in values.items()}
+    map_ = Heat(metric.name, better, outcome.variants, tuple(rows[:most]), tuple(texts[:most]), last.values, values)
+    lines = [
+        (f"{text} {axis_text(last.name, value)}", *(measured(map_.at(each, row, value)) for each in map_.variants))
+        for row, text in zip(map_.rows, map_.names, strict=True)
+        for value in map_.columns
+    ]
+    down = f"{' × '.join(axis.name for axis in above)} (down) and " if above else ""
+    averaged = f", averaged over {' × '.join(grid.average)}" if grid.average else ""
     caption = (
-        f"{outcome.factor} by variant: {metric.name} of each asset (down) and fold (across), costs averaged. "
+        f"{outcome.factor} by variant: {metric.name} by {down}{last.name or 'variant'} (across){averaged}. "
         "Cells with a broken border have no result."
     )
-    left_out = f" The first {most} of {len(grid.assets)} assets." if most < len(grid.assets) else ""
-    numbers = more("The numbers", table(metric.name, ("", *(f">{variant}" for variant in map_.variants)), rows))
+    left_out = f" The first {most} of {len(rows)} rows." if most < len(rows) else ""
+    numbers = more("The numbers", table(metric.name, ("", *(f">{variant}" for variant in map_.variants)), lines))
     return figure(heat_map(map_), caption + left_out, numbers)
 
 
@@ -147,7 +158,7 @@ def metrics_of(each: SweepResults) -> Markup | None:
             [
                 name,
                 *(
-                    tag("b", measured(line), class_="good") if line is not None and line == best else measured(line)
+                    tag("b", measured(line), class_="good") if line is not None and line == best else metric_text(line)
                     for line in values
                 ),
             ]
@@ -157,7 +168,7 @@ def metrics_of(each: SweepResults) -> Markup | None:
     return join(
         [
             tag("p", f"{shortfall}.", class_="note bad") if shortfall else None,
-            table("Means over asset × fold, costs averaged within a fold; failed rows do not count", columns, rows)
+            table(f"{outcome.grid.means_text().capitalize()}; failed rows do not count", columns, rows)
             if names
             else None,
             more(heading, table("Rows with their keys", ROW_COLUMNS, rows_of(outcome, names[:3]))),
@@ -171,13 +182,13 @@ def rows_of(outcome: Outcome, names: list[str]) -> Iterator[list[Child]]:
         state = "missing" if row is None else row.run_status.value
         took = UNKNOWN if row is None or row.elapsed_s is None else f"{row.elapsed_s:.2f} s"
         heading = (
-            ", ".join(f"{name} {measured(number(row.metrics.get(name)))}" for name in names)
+            ", ".join(f"{name} {metric_text(number(row.metrics.get(name)))}" for name in names)
             if row is not None and row.finished
             else ""
         )
         why = (row.error or "").strip().partition("\n")[0] if row is not None and not row.finished else ""
         yield [
-            cell_name(cell),
+            outcome.grid.cell_text(cell),
             state,
             row.attempt if row is not None else "",
             took,
@@ -190,10 +201,9 @@ MARKS = {Standing.BETTER: "▲", Standing.WORSE: "▼", Standing.OPEN: ""}
 COLOURS = {Standing.BETTER: "good", Standing.WORSE: "bad", Standing.OPEN: ""}
 MOST_METRICS = 12  # with a panel of their own
 METHOD = (
-    "Each variant is compared with the baseline over the same asset and fold, costs averaged within a fold. "
-    "Δ is the mean difference; its 95 % interval comes from a bootstrap that draws whole assets. p is that of the "
-    "two-sided Wilcoxon signed-rank test, corrected after Benjamini and Hochberg over all variants and metrics. The "
-    "effect is Cohen's d of the paired differences."
+    "One metric decides; guards may stop a LOCK, and the others are shown. Δ is the mean difference to the baseline "
+    "over the same blocks with its 95 % interval. p is one-sided, that the variant is no better, and corrected after "
+    "Holm over all variants. Metrics whose meaning differs between variants are not judged."
 )
 
 
@@ -211,108 +221,86 @@ def verdict(each: SweepResults) -> Markup | None:
         return None
     parts: list[Child] = []
     if not decision.complete:
-        parts.append(
-            tag("p", f"Not all rows are there, so nothing is locked. {decision.shortfall}.", class_="note bad")
-        )
-    parts += [judgement(variant_verdict, decision) for variant_verdict in decision.variants]
-    parts.append(paragraph(METHOD, class_="quiet"))
-    if decision.not_judged:
-        parts.append(paragraph(f"Not judged: {', '.join(decision.not_judged)}.", class_="quiet"))
+        text = f"Not all rows are there: nothing is decided about variants that lack some. {decision.shortfall}."
+        parts.append(tag("p", text, class_="note bad"))
+    parts += [judgement(result, decision) for result in decision.ranked]
+    parts.append(paragraph(f"Test: {decision.method}. {METHOD}", class_="quiet"))
     return join(parts)
 
 
-def judgement(variant_verdict: Judgement, decision: Decision) -> Markup:
+def judgement(result: VariantResult, decision: Decision) -> Markup:
     return tag(
         "article",
-        tag(
-            "h4",
-            str(variant_verdict.variant),
-            " ",
-            chip(variant_verdict.verdict.value, VERDICTS[variant_verdict.verdict]),
-        ),
-        tag(
-            "div",
-            rule("LOCK needs all of", variant_verdict.lock_needs),
-            rule("ABANDON follows from any of", variant_verdict.abandon_if),
-            class_="rules",
-        ),
-        [tag("p", each, class_="note warn") for each in variant_verdict.remarks],
-        statistics(variant_verdict, decision) if variant_verdict.metrics else None,
+        tag("h4", f"{result.rank}. {result.variant}", " ", chip(result.word, VERDICTS[result.verdict])),
+        paragraph(result.reason),
+        tag("div", rule("LOCK needs all of", result.rules), class_="rules"),
+        [tag("p", each, class_="note warn") for each in result.findings],
+        statistics(result, decision) if result.metrics else None,
         class_="card",
     )
 
 
-def rule(title: str, checks: tuple[Check, ...]) -> Markup:
+def rule(title: str, conditions: tuple[Condition, ...]) -> Markup:
     lines = [
         tag(
             "li",
             tag(
                 "span",
-                "✓" if check.holds else "✗",
-                class_="good" if check.holds else "open",
-                aria_label="holds" if check.holds else "does not hold",
+                "✓" if condition.holds else "✗",
+                class_="good" if condition.holds else "open",
+                aria_label="holds" if condition.holds else "does not hold",
             ),
-            tag("div", check.asks, tag("div", check.figures, class_="quiet")),
+            tag("div", condition.text),
         )
-        for check in checks
+        for condition in conditions
     ]
     return tag("div", paragraph(title, class_="kicker"), tag("ul", lines, class_="rule"))
 
 
-def statistics(variant_verdict: Judgement, decision: Decision) -> Markup:
-    columns = (
-        "metric",
-        f">{decision.baseline}",
-        f">{variant_verdict.variant}",
-        ">Δ",
-        ">95 % of Δ",
-        ">p",
-        ">p corrected",
-        ">effect d",
-        ">pairs",
-    )
-    caption = f"{variant_verdict.variant} beside {decision.baseline}"
-    return table(caption, columns, [figures(each) for each in variant_verdict.metrics], class_="statistics")
+def statistics(result: VariantResult, decision: Decision) -> Markup:
+    sides = (f">{decision.baseline}", f">{result.variant}")
+    columns = ("metric", "role", *sides, ">Δ", ">95 % of Δ", ">p", ">p (Holm)")
+    caption = f"{result.variant} beside {decision.baseline}"
+    return table(caption, columns, [figures(each) for each in result.metrics], class_="statistics")
 
 
-def figures(each: MetricResult) -> list[Child]:
-    comparison = each.comparison
-    low, high = comparison.interval
-    places = decimals(max(abs(low), abs(high)))
-    kind = COLOURS[each.standing] or None
-    name = f"{each.metric.name}{' *' if each.metric.primary else ''}"
-    way = "higher is better" if each.metric.better is Better.HIGHER else "lower is better"
+def figures(metric: MetricResult) -> list[Child]:
+    low, high = metric.interval
+    places = decimals(max(abs(low), abs(high))) if isfinite(low) and isfinite(high) else 3
+    kind = COLOURS[metric.standing] or None
+    way = {True: "higher is better", False: "lower is better", None: ""}[metric.higher]
     return [
-        tag("span", f"{MARKS[each.standing]} {name}".strip(), class_=kind, title=f"{way}: {each.metric.why}"),
-        measured(comparison.baseline),
-        measured(comparison.mean),
-        tag("b", f"{comparison.delta:+.{places}f}", class_=kind),
+        tag("span", f"{MARKS[metric.standing]} {metric.name}".strip(), class_=kind, title=metric.note or way),
+        metric.role.value,
+        measured(metric.baseline),
+        measured(metric.mean),
+        tag("b", f"{metric.delta:+.{places}f}", class_=kind),
         f"{low:+.{places}f} … {high:+.{places}f}",
-        probability(comparison.p),
-        probability(each.p_corrected),
-        f"{comparison.effect:+.2f}",
-        comparison.pairs,
+        "" if metric.p is None else probability(metric.p),
+        "" if metric.p_corrected is None else probability(metric.p_corrected),
     ]
 
 
 def effect_panels(each: SweepResults) -> Markup | None:
     if each.decision is None:
         return None
-    by_metric: dict[str, tuple[Metric, list[tuple[Variant, MetricResult]]]] = {}
-    for variant_verdict in each.decision.variants:
-        for result in variant_verdict.metrics:
-            by_metric.setdefault(result.metric.name, (result.metric, []))[1].append((variant_verdict.variant, result))
+    by_metric: dict[str, list[tuple[Variant, MetricResult]]] = {}
+    for result in each.decision.variants:
+        for metric in result.metrics:
+            if metric.higher is not None:
+                by_metric.setdefault(metric.name, []).append((result.variant, metric))
     if not by_metric:
         return None
-    panels = [panel(metric, compared) for metric, compared in list(by_metric.values())[:MOST_METRICS]]
+    panels = [panel(compared) for compared in list(by_metric.values())[:MOST_METRICS]]
     caption = f"Mean difference from {each.decision.baseline} with its 95 % interval; the shaded side is better."
-    keys = [("significantly better", "good"), ("significantly worse", "bad"), ("open", "muted")]
+    keys = [("better", "good"), ("worse", "bad"), ("open", "muted")]
     cut = f"The first {len(panels)} of {len(by_metric)} metrics are drawn; the tables above have all of them."
     rest = paragraph(cut, class_="quiet") if len(panels) < len(by_metric) else None
     return join([paragraph(caption), legend(keys), tag("div", panels, class_="panels"), rest])
 
 
-def panel(metric: Metric, compared: list[tuple[Variant, MetricResult]]) -> Markup:
-    way = "higher is better" if metric.better is Better.HIGHER else "lower is better"
-    caption = [tag("strong", metric.name), f" {way}{', primary' if metric.primary else ''}"]
-    return figure(effects(metric, compared), caption)
+def panel(compared: list[tuple[Variant, MetricResult]]) -> Markup:
+    metric = compared[0][1]
+    way = "higher is better" if metric.higher else "lower is better"
+    role = "" if metric.role is Role.OTHER else f", {metric.role.value}"
+    return figure(effects(compared), [tag("strong", metric.name), f" {way}{role}"])

@@ -8,6 +8,7 @@ from typing import Any
 from scalable.observe.fleet import by_tag
 from scalable.observe.series import Points
 from scalable.observe.view import RunView
+from scalable.observe.words import TIGHT
 from scalable.quantities import Memory, percent
 from scalable.show.report.drawing import (
     Scale,
@@ -30,7 +31,6 @@ WIDTH, LEFT, RIGHT = 960.0, 56.0, 944.0
 PANEL, GAP = 108.0, 42.0
 COLOURS = 8  # series that have one of their own
 ROW = 30.0
-TIGHT = 0.8  # above this part of its limit a peak is worth a colour
 
 
 def timeline(

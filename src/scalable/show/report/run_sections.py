@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from scalable.observe.evidence import evidence_lines
+from scalable.observe.fan_out import by_value, in_words
 from scalable.observe.fields import mapping
 from scalable.observe.fleet import by_tag
-from scalable.observe.incidents import Incident
+from scalable.observe.incidents import Incident, evidence_lines
 from scalable.observe.words import BESIDE, UNKNOWN, clock, fine, hours, length, one_line, paid, size
 from scalable.quantities import percent
 from scalable.show.report.drawing import legend
@@ -111,13 +111,16 @@ def tasks(material: Material) -> Markup | None:
     worked = {kind: each for kind, each in material.report["tasks"].items() if each["count"] or each["stopped"]}
     if not worked:
         return None
+    recalled = any(each["recalled"] for each in worked.values())
     rows = []
     for kind, each in worked.items():
         seconds = each["seconds"]
         times = [length(seconds[name]) if seconds["mean"] is not None else UNKNOWN for name in ("p50", "p95", "total")]
         trouble = (counted(each["failed"], "bad"), counted(each["retries"], "warn"))
-        rows.append((kind, f"{each['count']:,}", *trouble, *times, busy(material, kind)))
-    columns = ("kind", ">ended", ">failed", ">retries", ">median", ">95 % within", ">together", ">busy")
+        counts = (f"{each['count']:,}", *((f"{each['recalled']:,}",) if recalled else ()))
+        rows.append((kind, *counts, *trouble, *times, busy(material, kind)))
+    cached = (">from the cache",) if recalled else ()
+    columns = ("kind", ">ended", *cached, ">failed", ">retries", ">median", ">95 % within", ">together", ">busy")
     failed = material.report["failures"]
 
     def failure(each: Mapping[str, Any]) -> Sequence[Child]:
@@ -126,7 +129,16 @@ def tasks(material: Material) -> Markup | None:
     count = max(len(failed), sum(each["failed"] for each in worked.values()))
     title = plural(count, "failure") if count == len(failed) else f"{count:,} failures, of which {len(failed)} are told"
     failures = folded_table(failed, failure, ("at", "task", "error"), title)
-    return join([table("Pieces of work by kind", columns, rows), failures])
+    return join([table("Pieces of work by kind", columns, rows), by_axis(material), failures])
+
+
+def by_axis(material: Material) -> Markup | None:
+    """Return how far each task over axes came, and at which values something is missing."""
+    rows = []
+    for task, each in material.report["fan_outs"].items():
+        rows.append((task, in_words(each, over=material.report["run"]["ended"] is not None)))
+        rows += [(f"– {axis}", counts) for axis, counts in by_value(each)]
+    return table("Tasks by axis", ("task", "jobs"), rows) if rows else None
 
 
 def counted(count: int, kind: str) -> Child:

@@ -1,4 +1,4 @@
-"""Which artefacts go, in which order, and their removal in batches between which others may register theirs.
+"""The removal of artefacts: which go, in which order, in batches between which others may register theirs.
 
 All conditions must hold: what is too old and out of reach goes, the longest unused first, until what is left is small
 enough. What a live process registered stays, whatever the conditions say.
@@ -39,12 +39,12 @@ class Leftover:
 
 
 class Collectable(Protocol):
-    """What a collection needs of a folder or an object store with artefacts."""
+    """The interface of a folder or an object store whose artefacts can be collected."""
 
     def list(self) -> Iterator[Artefact]: ...
 
     def collecting(self) -> AbstractContextManager[set[str]]:
-        """The keys in use; while within, nobody registers others."""
+        """Give the keys in use; while within, nobody registers others."""
 
     def remove(self, gone: Sequence[Artefact]) -> None: ...
 
@@ -53,43 +53,43 @@ class Collectable(Protocol):
 
 def collect(
     artefacts: Collectable,
-    older_than_s: float | None,
-    keep_bytes: int | None,
-    reachable: Reachable | None,
     *,
-    dry_run: bool,
+    older_than_s: float | None = None,
+    keep_bytes: int | None = None,
+    reachable: Reachable | None = None,
+    dry_run: bool = False,
     now: Callable[[], float] = time.time,
 ) -> Collected:
     everything = list(artefacts.list())
     asked = (older_than_s, keep_bytes, reachable) != (None, None, None)
-    candidates = [one for one in everything if asked and may_go(one, now(), older_than_s, reachable)]
-    candidates.sort(key=lambda one: one.used)
+    candidates = [artefact for artefact in everything if asked and may_go(artefact, now(), older_than_s, reachable)]
+    candidates.sort(key=lambda artefact: artefact.used)
     with artefacts.collecting() as in_use:
-        spared = {one.key for one in chosen(candidates, everything, keep_bytes) if one.key in in_use}
-        waiting = chosen([one for one in candidates if one.key not in in_use], everything, keep_bytes)
+        spared = {artefact.key for artefact in chosen(candidates, everything, keep_bytes) if artefact.key in in_use}
+        waiting = chosen([artefact for artefact in candidates if artefact.key not in in_use], everything, keep_bytes)
     removed: list[Artefact] = list(waiting) if dry_run else []
     while waiting and not dry_run:
         with artefacts.collecting() as in_use:
             until = time.monotonic() + BATCH_S
             while waiting and time.monotonic() < until:
                 batch, waiting = waiting[:BATCH], waiting[BATCH:]
-                spared |= {one.key for one in batch if one.key in in_use}
-                gone = [one for one in batch if one.key not in in_use]
+                spared |= {artefact.key for artefact in batch if artefact.key in in_use}
+                gone = [artefact for artefact in batch if artefact.key not in in_use]
                 artefacts.remove(gone)
                 removed += gone
     leftovers = [] if dry_run else swept(artefacts, older_than_s, reachable)
     return Collected(
         removed=tuple(removed),
-        bytes=sum(one.bytes for one in removed) + sum(one.bytes for one in leftovers),
+        bytes=sum(leftover.bytes for leftover in removed) + sum(leftover.bytes for leftover in leftovers),
         kept=len(everything) - len(removed),
         in_use=len(spared),
         leftovers=len(leftovers),
     )
 
 
-def may_go(one: Artefact, now: float, older_than_s: float | None, reachable: Reachable | None) -> bool:
-    is_old = older_than_s is None or now - one.used > older_than_s
-    return is_old and not is_reachable(one.key, reachable)
+def may_go(artefact: Artefact, now: float, older_than_s: float | None, reachable: Reachable | None) -> bool:
+    is_old = older_than_s is None or now - artefact.used > older_than_s
+    return is_old and not is_reachable(artefact.key, reachable)
 
 
 def is_reachable(key: str, reachable: Reachable | None) -> bool:
@@ -99,16 +99,16 @@ def is_reachable(key: str, reachable: Reachable | None) -> bool:
 
 
 def chosen(candidates: list[Artefact], everything: list[Artefact], keep_bytes: int | None) -> list[Artefact]:
-    """Of those that may go, the first until what is left is small enough."""
+    """Return the first of those that may go until what is left is small enough."""
     if keep_bytes is None:
         return candidates
-    left = sum(one.bytes for one in everything)
+    left = sum(artefact.bytes for artefact in everything)
     gone = []
-    for one in candidates:
+    for artefact in candidates:
         if left <= keep_bytes:
             break
-        gone.append(one)
-        left -= one.bytes
+        gone.append(artefact)
+        left -= artefact.bytes
     return gone
 
 
@@ -117,23 +117,28 @@ def swept(artefacts: Collectable, older_than_s: float | None, reachable: Reachab
     kept_s = SCRATCH_KEPT_S if older_than_s is None else older_than_s
     gone = []
     with artefacts.collecting() as in_use:
-        for one in artefacts.leftovers():
-            lost = reachable is not None and not is_reachable(one.key, reachable)
-            if one.half_done and one.idle_s < math.inf and (one.key in in_use or not (lost or one.idle_s > kept_s)):
+        for leftover in artefacts.leftovers():
+            lost = reachable is not None and not is_reachable(leftover.key, reachable)
+            if (
+                leftover.half_done
+                and leftover.idle_s < math.inf
+                and (leftover.key in in_use or not (lost or leftover.idle_s > kept_s))
+            ):
                 continue
-            if unclaimed(one):
-                gone.append(one)
+            if unclaimed(leftover):
+                gone.append(leftover)
     return gone
 
 
-def unclaimed(one: Leftover) -> bool:
+def unclaimed(leftover: Leftover) -> bool:
     """Remove a leftover, unless somebody works on it at this moment."""
-    if one.claim is None:
-        return removed(one.path)
-    if not one.claim.exists():
-        return removed(one.path)
-    with file_lease(one.claim, wait=False) as file:
-        return file is not None and (one.path == one.claim or removed(one.path))  # a claim goes when it is given up
+    if leftover.claim is None:
+        return removed(leftover.path)
+    if not leftover.claim.exists():
+        return removed(leftover.path)
+    with file_lease(leftover.claim, wait=False) as file:
+        # a claim goes when it is given up
+        return file is not None and (leftover.path == leftover.claim or removed(leftover.path))
 
 
 def removed(path: Path) -> bool:

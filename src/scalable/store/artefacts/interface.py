@@ -1,4 +1,4 @@
-"""What every place that keeps artefacts can do, what it tells of them, and what may go wrong there."""
+"""The interface of a place that keeps artefacts, what it tells of them, and what may go wrong there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict, Unpack
 
 from scalable.errors import ScalableError
 from scalable.wording import shown
@@ -40,9 +40,22 @@ class Artefact:
     """When it was last loaded; object stores do not record that, there it is when it was written."""
 
 
+class Conditions(TypedDict, total=False):
+    """The conditions of a collection: it removes what meets every one that is given."""
+
+    older_than_s: float | None
+    """Used longer ago than that."""
+    keep_bytes: int | None
+    """The longest unused, until the others take no more than that."""
+    reachable: Reachable | None
+    """None of these."""
+    dry_run: bool
+    """Only tell what would go."""
+
+
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a collection removed, or would remove."""
+    """The artefacts that a collection removed, or would remove."""
 
     removed: tuple[Artefact, ...]
     bytes: int
@@ -59,7 +72,7 @@ class Artefacts(Protocol):
     url: str
 
     def load(self, stage: str, key: str) -> Any:
-        """The value, or ``MISSING``; a damaged one counts as missing and is set aside."""
+        """Return the value, or ``MISSING``; a damaged one counts as missing and is set aside."""
 
     def save(self, stage: str, key: str, value: Any) -> int:
         """Keep a value, which appears whole or not at all; how many bytes it takes."""
@@ -68,21 +81,14 @@ class Artefacts(Protocol):
         """Be the only one to compute a value. Whoever else does is waited for, unless it dies: look again within."""
 
     def scratch(self, stage: str, key: str) -> Path | None:
-        """A folder for half-done work that survives a kill and goes when the value is saved; None if there is none."""
+        """Return a folder for half-done work that survives a kill and goes when the value is saved, or None."""
 
     def list(self) -> Iterator[Artefact]: ...
 
     def using(self, name: str, keys: Iterable[str]) -> AbstractContextManager[None]:
         """Keep these keys from being collected for as long as this process lives and is within."""
 
-    def collect(
-        self,
-        *,
-        older_than_s: float | None = None,
-        keep_bytes: int | None = None,
-        reachable: Reachable | None = None,
-        dry_run: bool = False,
-    ) -> Collected:
+    def collect(self, **conditions: Unpack[Conditions]) -> Collected:
         """Remove what meets every condition given, the longest unused first; never what is in use.
 
         Without a condition only the leftovers of interrupted work go.
@@ -101,7 +107,7 @@ def trouble(doing: str, place: str, error: BaseException) -> ArtefactError:
     """Return the error of a disk or an object store with its remedy."""
     number = error.errno if isinstance(error, OSError) else None
     if number in FULL:
-        remedy = f"free some space (scalable cache gc --older-than 7d), or {ELSEWHERE}"
+        remedy = f"free some space (scalable admin cache gc --older-than 7d), or {ELSEWHERE}"
     elif number in FORBIDDEN or isinstance(error, PermissionError):
         remedy = f"let this user write there, or {ELSEWHERE}"
     elif number in (errno.ENOTDIR, errno.EEXIST):

@@ -24,12 +24,12 @@ from hashlib import sha256
 from io import FileIO
 from pathlib import Path
 from struct import Struct
-from typing import Any
+from typing import Any, Unpack
 from uuid import uuid4
 from zlib import crc32
 
 from scalable.store.artefacts.collecting import Leftover, collect
-from scalable.store.artefacts.interface import Artefact, ArtefactError, Collected, Reachable, check_names, trouble
+from scalable.store.artefacts.interface import Artefact, ArtefactError, Collected, Conditions, check_names, trouble
 from scalable.store.caching.cache import MISSING
 from scalable.store.leases import held
 from scalable.store.leases.files import FileRegistration, collecting, file_lease, is_at
@@ -71,7 +71,7 @@ class LocalArtefacts:
         return self.look(stage, key)[0]
 
     def look(self, stage: str, key: str) -> tuple[Any, bool]:
-        """The value, or ``MISSING`` and whether there was one that is damaged."""
+        """Return the value, or ``MISSING`` and whether there was one that is damaged."""
         path = self.path(stage, key)
         try:
             with FileIO(str(path)) as file:
@@ -89,7 +89,7 @@ class LocalArtefacts:
             return MISSING, False
 
     def set_aside(self, path: Path, file: int) -> None:
-        """Out of the way, for those who want to know what happened to it, unless it was replaced meanwhile."""
+        """Move it out of the way, for those who want to know what happened, unless it was replaced meanwhile."""
         with suppress(OSError):
             if is_at(file, path):
                 path.replace(path.with_suffix(DAMAGED))
@@ -172,7 +172,7 @@ class LocalArtefacts:
                     yield Artefact(stage, key, stat.st_size, stat.st_mtime, max(stat.st_atime, stat.st_mtime))
 
     def entries(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        """The files of all stages."""
+        """Yield the files of all stages."""
         with suppress(FileNotFoundError), os.scandir(self.folder) as stages:
             for stage in sorted(stages, key=lambda each: each.name):
                 if not stage.name.startswith(".") and stage.is_dir():
@@ -190,16 +190,9 @@ class LocalArtefacts:
                 raise trouble("what is in use could not be registered", self.url, error) from error
             yield
 
-    def collect(
-        self,
-        *,
-        older_than_s: float | None = None,
-        keep_bytes: int | None = None,
-        reachable: Reachable | None = None,
-        dry_run: bool = False,
-    ) -> Collected:
+    def collect(self, **conditions: Unpack[Conditions]) -> Collected:
         try:
-            return collect(self, older_than_s, keep_bytes, reachable, dry_run=dry_run)
+            return collect(self, **conditions)
         except OSError as error:
             raise trouble("artefacts could not be removed", self.url, error) from error
 
@@ -207,11 +200,11 @@ class LocalArtefacts:
         return collecting(self.folder / USING) if self.folder.is_dir() else nullcontext(set())
 
     def remove(self, gone: Sequence[Artefact]) -> None:
-        for one in gone:
-            self.path(one.stage, one.key).unlink(missing_ok=True)
+        for artefact in gone:
+            self.path(artefact.stage, artefact.key).unlink(missing_ok=True)
 
     def leftovers(self) -> Iterator[Leftover]:
-        """What interrupted work and damage left behind, and may go if nobody claims it."""
+        """Yield what interrupted work and damage left behind, and may go if nobody claims it."""
         now = time.time()
         for stage, entry in self.entries():
             path = Path(entry.path)
@@ -227,10 +220,10 @@ class LocalArtefacts:
             stage, key = folder.parent.name, folder.name
             with suppress(FileNotFoundError):  # saved meanwhile
                 sizes = [file.stat() for file in folder.rglob("*") if file.is_file()]
-                latest = max([folder.stat().st_mtime, *(one.st_mtime for one in sizes)])
+                latest = max([folder.stat().st_mtime, *(status.st_mtime for status in sizes)])
                 idle = float("inf") if self.path(stage, key).exists() else now - latest
                 claim = self.path(stage, key, PART)
-                yield Leftover(stage, key, folder, sum(one.st_size for one in sizes), idle, claim, half_done=True)
+                yield Leftover(stage, key, folder, sum(status.st_size for status in sizes), idle, claim, half_done=True)
 
 
 class DamagedError(Exception):
@@ -252,7 +245,7 @@ def write_value(file: int, name: str, value: object) -> int:
 
 
 def pickled(value: object) -> list[memoryview]:
-    """The pickle of a value, and the memory of its larger arrays, which is not copied."""
+    """Return the pickle of a value, and the memory of its larger arrays, which is not copied."""
     arrays: list[memoryview] = []
 
     def stays_within(buffer: pickle.PickleBuffer) -> bool:
@@ -279,7 +272,7 @@ def chunks(part: memoryview) -> Iterator[memoryview]:
 
 
 def read_value(file: FileIO, name: str) -> Any:
-    """The value in an open file, ``MISSING`` if its classes are gone; raises ``DamagedError`` and what a disk says."""
+    """Return the value in an open file, ``MISSING`` if its classes are gone; raise ``DamagedError`` or OSError."""
     parts = verified(file, name)
     try:
         return pickle.loads(parts[0], buffers=parts[1:])
@@ -288,7 +281,7 @@ def read_value(file: FileIO, name: str) -> Any:
 
 
 def verified(file: FileIO, name: str) -> list[bytearray]:
-    """The parts of a file as they were written."""
+    """Return the parts of a file as they were written."""
     head = file.read(COUNT.size) or b""
     if len(head) < COUNT.size:
         raise DamagedError("it is cut off")

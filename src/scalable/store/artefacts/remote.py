@@ -14,11 +14,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 from uuid import uuid4
 
 from scalable.store.artefacts.collecting import Leftover, collect
-from scalable.store.artefacts.interface import Artefact, ArtefactError, Collected, Reachable, check_names, trouble
+from scalable.store.artefacts.interface import Artefact, ArtefactError, Collected, Conditions, check_names, trouble
 from scalable.store.artefacts.local import DAMAGED, ENDING, LocalArtefacts
 from scalable.store.caching.cache import MISSING
 from scalable.store.leases import held
@@ -45,7 +45,7 @@ class RemoteArtefacts:
         return RemoteArtefacts, (self.given, str(self.copies.folder.parent))
 
     def place(self) -> tuple[Any, str]:
-        """The file system and the path in it; a process that was forked needs connections of its own."""
+        """Return the file system and the path in it; a process that was forked needs connections of its own."""
         if self.opened is None or self.opened[0] != os.getpid():
             try:
                 core: Any = import_module("fsspec.core")
@@ -72,10 +72,10 @@ class RemoteArtefacts:
         if value is not MISSING:
             return value
         try:
-            found = self.fetch(stage, key)
+            fetched = self.fetch(stage, key)
         except OSError as error:
             raise trouble(f"{stage}/{key} could not be copied to this machine", self.copies.url, error) from error
-        if not found:
+        if not fetched:
             return MISSING
         value, damaged = self.copies.look(stage, key)
         if damaged:
@@ -120,7 +120,7 @@ class RemoteArtefacts:
 
     @contextmanager
     def claimed(self, stage: str, key: str) -> Iterator[None]:
-        """First among those of this machine, which is cheap, then among all."""
+        """Claim first among those of this machine, which is cheap, then among all."""
         name = self.name(stage, key, ".claim")
         with self.copies.claimed(stage, key), ExitStack() as stack:
             with self.asked(f"{stage}/{key} could not be claimed"):
@@ -139,14 +139,14 @@ class RemoteArtefacts:
                 yield Artefact(stage, file.removesuffix(ENDING), int(info["size"]), written, written)
 
     def objects(self) -> dict[str, dict[str, Any]]:
-        """Everything there is, with what the store tells of it."""
+        """Return everything there is, with what the store tells of it."""
         system, root = self.place()
         with self.asked("artefacts could not be listed"):
             try:
-                found: dict[str, dict[str, Any]] = system.find(root, detail=True)
+                objects: dict[str, dict[str, Any]] = system.find(root, detail=True)
             except FileNotFoundError:
                 return {}
-        return found
+        return objects
 
     @contextmanager
     def using(self, name: str, keys: Iterable[str]) -> Iterator[None]:
@@ -157,17 +157,11 @@ class RemoteArtefacts:
                 stack.enter_context(held(self.leases().register(name, needed)))
             yield
 
-    def collect(
-        self,
-        *,
-        older_than_s: float | None = None,
-        keep_bytes: int | None = None,
-        reachable: Reachable | None = None,
-        dry_run: bool = False,
-    ) -> Collected:
+    def collect(self, **conditions: Unpack[Conditions]) -> Collected:
         with self.asked("artefacts could not be removed"):
-            result = collect(self, older_than_s, keep_bytes, reachable, dry_run=dry_run, now=self.leases().now)
-            if not dry_run and (damaged := [name for name in self.objects() if name.endswith(DAMAGED)]):
+            result = collect(self, now=self.leases().now, **conditions)
+            damaged = [name for name in self.objects() if name.endswith(DAMAGED)]
+            if damaged and not conditions.get("dry_run"):
                 self.place()[0].rm(damaged)
         return result
 
@@ -177,17 +171,17 @@ class RemoteArtefacts:
     def remove(self, gone: Sequence[Artefact]) -> None:
         system, _ = self.place()
         self.copies.remove(gone)
-        if names := [self.name(one.stage, one.key) for one in gone]:
+        if names := [self.name(artefact.stage, artefact.key) for artefact in gone]:
             with suppress(FileNotFoundError):
                 system.rm(names)
 
     def leftovers(self) -> Iterator[Leftover]:
-        """Those of this machine; an object that was not put whole does not exist."""
+        """Yield those of this machine; an object that was not put whole does not exist."""
         return self.copies.leftovers()
 
     @contextmanager
     def asked(self, doing: str) -> Iterator[None]:
-        """What the libraries of object stores raise, which have no common base, as an error with its remedy."""
+        """Turn what libraries of object stores raise, which have no common base, into an error with its remedy."""
         try:
             yield
         except ArtefactError:

@@ -63,7 +63,7 @@ def put_ndarray(encoder: Encoder, array: Any) -> None:
 
 
 def put_table(encoder: Encoder, table: Any) -> None:
-    """A frame as its columns, a series as one: equal tables may be divided into blocks differently."""
+    """Put a frame as its columns, a series as one: equal tables may be divided into blocks differently."""
     encoder.put(table.index)
     encoder.put(table.attrs)
     if table.ndim == 1:
@@ -86,7 +86,7 @@ def put_index(encoder: Encoder, index: Any) -> None:
 
 
 def put_column(encoder: Encoder, column: Any) -> None:
-    """The values of a series or index; what pandas keeps beside them, such as filled slots and caches, left out."""
+    """Put the values of a series or index; what pandas keeps beside them, such as caches, is left out."""
     array, dtype = column.array, column.dtype
     if isinstance(dtype, np.dtype):
         encoder.put(column.to_numpy())
@@ -105,5 +105,5 @@ def is_plain(dtype: Any) -> bool:
 
 
 def raw(array: Any) -> Any:
-    """The bytes of a contiguous array; types without a buffer format, such as dates, are viewed as bytes first."""
+    """Return the bytes of a contiguous array; types without a buffer format, such as dates, are viewed as bytes."""
     return array.reshape(-1).view(np.uint8).data if array.nbytes else b""

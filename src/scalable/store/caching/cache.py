@@ -43,7 +43,7 @@ class CacheWarning(UserWarning):
 
 
 class Cache:
-    """What the decorator knows of a function; it is sent along where the function is sent by value."""
+    """The cache of a function; it is sent along where the function is sent by value."""
 
     def __init__(
         self,
@@ -69,18 +69,22 @@ class Cache:
         except TypeError:
             return self.function(*args, **kwargs)  # which says what is wrong with them
         entry = ResultFile(self.folder(), self.key(arguments))
-        if not recompute and (value := self.found(entry)) is not MISSING:
+        if not recompute and (value := self.stored_value(entry)) is not MISSING:
             return value
         with file_lease(entry.part, wait=not recompute) as claim:
-            if not recompute and (value := self.found(entry)) is not MISSING:
+            if not recompute and (value := self.stored_value(entry)) is not MISSING:
                 return value
             self.misses += 1
-            value = self.function(*args, **kwargs)
+            value = self.compute(args, kwargs)
             self.keep(entry, value, claim)
         return value
 
-    def found(self, entry: ResultFile) -> Any:
-        """A result that is there and, if it leads to a file or folder, still leads to what it led to."""
+    def compute(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what is kept for a call; a subclass may keep more than the function's own result."""
+        return self.function(*args, **kwargs)
+
+    def stored_value(self, entry: ResultFile) -> Any:
+        """Return a result that is there and, if it leads to a file or folder, still leads to what it led to."""
         stored = entry.load()
         if stored is MISSING:
             return MISSING
@@ -104,7 +108,7 @@ class Cache:
             self.warn(entry, error)
 
     def warn(self, entry: ResultFile, error: Exception) -> None:
-        """Once for what is wrong with a disk, once for what is wrong with a function's results."""
+        """Warn once for what is wrong with a disk, once for what is wrong with a function's results."""
         is_disk = isinstance(error, OSError) and not isinstance(error, ContentError)
         reason = (str(Path(entry.folder).parent) if is_disk else self.name, type(error))
         if reason not in WARNED:
@@ -151,7 +155,7 @@ class Cache:
         return bound
 
     def identity(self) -> bytes:
-        """The function as it is now: a helper may have been defined anew since the last call."""
+        """Return the function as it is now: a helper may have been defined anew since the last call."""
         if self.known is None or not self.known[0].holds():
             fingerprint, kind = fingerprint_of(self.function), self.marked().get(RETURN)
             encoder = Encoder()
@@ -166,14 +170,14 @@ class Cache:
         return self.kinds
 
     def folder(self) -> str:
-        """Where this function's results are, as an absolute path: the function may change the current folder."""
+        """Return where this function's results are, as an absolute path: the function may change the current folder."""
         base = self.cache_dir or os.environ.get(VARIABLE) or DEFAULT_FOLDER
         if base.startswith("~"):
             base = str(Path(base).expanduser())
         return f"{base}/{self.name}" if base.startswith("/") else f"{os.getcwd()}/{base}/{self.name}"  # noqa: PTH109, twice as fast
 
     def __getstate__(self) -> dict[str, Any]:
-        """Sent to another process by value, the function takes along what was found out about it here."""
+        """Take along what was found out about the function when it is sent to another process by value."""
         state = {name: getattr(self, name) for name in ("function", "given", "cache_dir", "recompute")}
         return state | {"kinds": self.marked(), "head": self.identity()}
 
@@ -183,7 +187,7 @@ class Cache:
         self.kinds, self.known = kinds, (Fingerprint(""), head)
 
     def __dask_tokenize__(self) -> object:
-        """What counts when another function that names this one is fingerprinted."""
+        """Return what counts when another function that names this one is fingerprinted."""
         return (self.function, sorted((name, kind.value) for name, kind in self.marked().items()))
 
 
@@ -203,7 +207,7 @@ class ResultFile:
         return Path(f"{self.folder}/{self.key}.part")
 
     def load(self) -> Any:
-        """What was saved under the key, or ``MISSING``."""
+        """Return what was saved under the key, or ``MISSING``."""
         try:
             with FileIO(f"{self.folder}/{self.key}.pickle") as file:
                 size = os.fstat(file.fileno()).st_size
@@ -220,7 +224,7 @@ class ResultFile:
         return unpickled(lambda: pickle.loads(body[len(MAGIC) :]))
 
     def load_large(self, file: FileIO, size: int) -> Any:
-        """The same without ever holding both the file and the result in memory."""
+        """Load without ever holding both the file and the result in memory."""
         if file.read(len(MAGIC)) != MAGIC:
             return MISSING
         digest = sha256(self.key.encode() + MAGIC)

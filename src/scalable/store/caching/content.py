@@ -21,7 +21,7 @@ class ContentError(ScalableError, OSError):
 
 
 class ContentKind(Enum):
-    """What counts of an argument or a result."""
+    """The part of an argument or a result that counts."""
 
     VALUE = "value"
     """Counts by type and value, as everything does that is not marked; overrules an annotation."""
@@ -40,26 +40,26 @@ RETURN = "return"  # where annotations keep the type of the result
 
 
 def kinds_of(function: FunctionType, signature: Signature, given: Mapping[str, ContentKind]) -> dict[str, ContentKind]:
-    """The kind of every marked argument, and of the result, from the decorator's options and the annotations."""
-    found = dict(given)
+    """Return the kind of every marked argument, and of the result, from the decorator's options and the annotations."""
+    kind_by_name = dict(given)
     annotations = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     for name, annotation in {**annotations, RETURN: signature.return_annotation}.items():
-        if name not in found:
+        if name not in kind_by_name:
             kinds = kinds_in(evaluated(function, name, annotation))
             if len(kinds) > 1:
                 raise CachingError(f"{function.__qualname__}: {name!r} has two marks; leave one of them")
-            found.update((name, kind) for kind in kinds)
-    return {name: kind for name, kind in found.items() if kind is not ContentKind.VALUE}
+            kind_by_name.update((name, kind) for kind in kinds)
+    return {name: kind for name, kind in kind_by_name.items() if kind is not ContentKind.VALUE}
 
 
 def kinds_in(annotation: object) -> set[ContentKind]:
-    """Marks anywhere in an annotation: ``list[FileType]`` and ``FileType | None`` are marked as well."""
-    found = {one for one in getattr(annotation, "__metadata__", ()) if isinstance(one, ContentKind)}
-    return found.union(*(kinds_in(part) for part in get_args(annotation) if not isinstance(part, ContentKind)))
+    """Find marks anywhere in an annotation: ``list[FileType]`` and ``FileType | None`` are marked as well."""
+    kinds = {mark for mark in getattr(annotation, "__metadata__", ()) if isinstance(mark, ContentKind)}
+    return kinds.union(*(kinds_in(part) for part in get_args(annotation) if not isinstance(part, ContentKind)))
 
 
 def evaluated(function: FunctionType, name: str, annotation: object) -> object:
-    """An annotation written as text, as ``from __future__ import annotations`` makes them all."""
+    """Evaluate an annotation written as text, as ``from __future__ import annotations`` makes them all."""
     if not isinstance(annotation, str):
         return annotation
     around = {}
@@ -82,7 +82,7 @@ def evaluated(function: FunctionType, name: str, annotation: object) -> object:
 
 
 def contents(kind: ContentKind, value: Any) -> Any:
-    """A path, or a collection of paths, with every path replaced by the digest of its content."""
+    """Return a path, or a collection of paths, with every path replaced by the digest of its content."""
     if value is None:
         return None
     if isinstance(value, str | bytes | os.PathLike):
@@ -119,7 +119,7 @@ def digest_of_folder(path: str | bytes | os.PathLike[str]) -> bytes:
 
 
 def digest_below(folder: Path, above: tuple[Path, ...]) -> bytes:
-    """Links are followed; one that leads back to a folder above it counts as a link there."""
+    """Return a digest. Links are followed; one that leads back to a folder above it counts as a link there."""
     real = folder.resolve()
     if real in above:
         return b"<%d" % above[::-1].index(real)

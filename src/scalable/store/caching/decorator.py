@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 class CacheInfo(NamedTuple):
-    """What a function found and computed in this process, and where its results are."""
+    """The numbers of results found and computed in this process, and where they are."""
 
     hits: int
     misses: int
@@ -40,7 +40,7 @@ class CachedFunction(Protocol[P, R_co]):
         """Compute the result whether it is there or not, and replace it."""
 
     def cache_key(self, *args: P.args, **kwargs: P.kwargs) -> str:
-        """What the result is kept under."""
+        """Return the key that the result is kept under."""
 
     def cache_info(self) -> CacheInfo: ...
 
@@ -90,7 +90,7 @@ def cacheable(
 
 
 def decorated(cache: Cache) -> Any:
-    """A real function, so that pickle finds it by its name, cloudpickle sends it, and a class binds it as a method."""
+    """Make a real function: pickle finds it by its name, cloudpickle sends it, and a class binds it as a method."""
     function = cache.function
 
     @wraps(function)

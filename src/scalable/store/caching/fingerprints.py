@@ -73,17 +73,19 @@ class Fingerprint:
     """The same for variables of the functions around it."""
 
     @classmethod
-    def of(cls, thing: FunctionType | type) -> Fingerprint:
-        trace = Trace(thing)
+    def of(cls, source: FunctionType | type) -> Fingerprint:
+        trace = Trace(source)
         try:
             trace.follow()
         except RecursionError:
-            raise CachingError(f"{thing.__qualname__} names values that are nested too deeply to be compared") from None
+            raise CachingError(
+                f"{source.__qualname__} names values that are nested too deeply to be compared"
+            ) from None
         watched = tuple((names, name, value) for (_, name), (names, value) in trace.watched.items())
         return cls(trace.key(), watched, tuple(trace.cells))
 
     def holds(self) -> bool:
-        """Whether every name still stands for the same object: a helper may have been defined anew."""
+        """Return whether every name still stands for the same object: a helper may have been defined anew."""
         for names, name, value in self.watched:
             if names.get(name, UNSET) is not value:
                 return False
@@ -95,10 +97,10 @@ DECORATED: WeakSet[FunctionType | type] = WeakSet()
 KNOWN: WeakKeyDictionary[FunctionType | type, Fingerprint] = WeakKeyDictionary()
 
 
-def fingerprint_of(thing: FunctionType | type) -> Fingerprint:
-    known = KNOWN.get(thing)
+def fingerprint_of(source: FunctionType | type) -> Fingerprint:
+    known = KNOWN.get(source)
     if known is None or not known.holds():
-        known = KNOWN[thing] = Fingerprint.of(thing)
+        known = KNOWN[source] = Fingerprint.of(source)
     return known
 
 
@@ -117,19 +119,19 @@ class Trace(Encoder):
 
     def follow(self) -> None:
         self.put_code(self.root)
-        for thing, lenient in self.met:  # which grows meanwhile
+        for source, lenient in self.met:  # which grows meanwhile
             self.lenient = lenient
-            self.put_name(thing)
-            if isinstance(thing, type):
-                if self.is_own(thing.__module__, None):
-                    self.put_class(thing)
-            elif self.is_own(thing.__module__, thing.__code__.co_filename):
-                self.put_function(thing)
-            elif not is_product(thing.__module__):
-                self.put_code_object(thing.__code__)
+            self.put_name(source)
+            if isinstance(source, type):
+                if self.is_own(source.__module__, None):
+                    self.put_class(source)
+            elif self.is_own(source.__module__, source.__code__.co_filename):
+                self.put_function(source)
+            elif not is_product(source.__module__):
+                self.put_code_object(source.__code__)
 
     def put(self, value: Any) -> None:
-        """Values that contain themselves are no obstacle, unlike in arguments: nobody chose to pass them."""
+        """Put a value, also one that contains itself, unlike in arguments: nobody chose to pass it."""
         if isinstance(value, ATOMS):
             super().put(value)
         elif id(value) in self.inside:
@@ -139,11 +141,11 @@ class Trace(Encoder):
             super().put(value)
             del self.inside[id(value)]
 
-    def put_code(self, thing: Any) -> None:
-        place = self.places.setdefault(id(thing), len(self.met))
+    def put_code(self, source: Any) -> None:
+        place = self.places.setdefault(id(source), len(self.met))
         self.out += b"c%d;" % place
         if place == len(self.met):
-            self.met.append((thing, self.lenient))
+            self.met.append((source, self.lenient))
 
     def put_kind(self, kind: type) -> None:
         self.put_code(kind)
@@ -178,7 +180,7 @@ class Trace(Encoder):
             ) from None
 
     def put_global(self, names: Mapping[str, object], chain: tuple[str, ...]) -> None:
-        """What a global name stands for; through modules of one's own, the name within them."""
+        """Put what a global name stands for; through modules of one's own, the name within them."""
         name, *rest = chain
         value = names.get(name, UNSET)
         while isinstance(value, ModuleType) and rest and self.is_own(value.__name__, getattr(value, "__file__", "")):
@@ -215,13 +217,13 @@ class Trace(Encoder):
         if is_product(module):  # installed, or a checkout that somebody works on
             return False
         if file is None:
-            found = sys.modules.get(str(module))
-            file = "unknown" if found is None else getattr(found, "__file__", None)
+            loaded = sys.modules.get(str(module))
+            file = "unknown" if loaded is None else getattr(loaded, "__file__", None)
         return bool(file) and not is_library(str(file))
 
 
 def package_of(module: str) -> str:
-    """What belongs together; a workload that this product brings is apart from the rest of it, like anybody's."""
+    """Return what belongs together; a workload that this product brings is apart from the rest, like anybody's."""
     words = module.split(".")
     return ".".join(words[: 2 if is_product(module) else 1])
 
@@ -234,24 +236,26 @@ def is_library(file: str) -> bool:
     return file.startswith(STANDARD_LIBRARY) or any(folder in file for folder in INSTALLED)
 
 
-def is_bookkeeping(value: object, changes: set[Change]) -> bool:
-    """Whether a variable that a function changes keeps track of its calls, rather than telling it what to compute."""
-    if Change.ASSIGNED in changes:
+def is_bookkeeping(value: object, changes: set[VariableChange]) -> bool:
+    """Return whether a variable that a function changes keeps track of calls, and does not say what to compute."""
+    if VariableChange.ASSIGNED in changes:
         return True
     if isinstance(value, ModuleType | FunctionType | type):
         return False
-    return Change.PART_ASSIGNED in changes or (Change.METHOD_CALLED in changes and isinstance(value, COLLECTIONS))
+    return VariableChange.PART_ASSIGNED in changes or (
+        VariableChange.METHOD_CALLED in changes and isinstance(value, COLLECTIONS)
+    )
 
 
 def functions_of(member: object) -> list[object]:
-    """The functions behind a member of a class."""
+    """Return the functions behind a member of a class."""
     match member:
         case FunctionType():
             return [member]
         case staticmethod() | classmethod():
             return [member.__func__]
         case property():
-            return [one for one in (member.fget, member.fset, member.fdel) if one is not None]
+            return [accessor for accessor in (member.fget, member.fset, member.fdel) if accessor is not None]
         case functools.cached_property():
             return [member.func]
     wrapped = getattr_static(member, "__wrapped__", None)
@@ -265,8 +269,8 @@ def content(cell: CellType) -> object:
         return UNSET
 
 
-class Change(Enum):
-    """How a function changes a variable that is not its own."""
+class VariableChange(Enum):
+    """The way a function changes a variable that is not its own."""
 
     ASSIGNED = "assigned"
     """The name stands for something else afterwards."""
@@ -277,7 +281,7 @@ class Change(Enum):
 
 
 def parts_of(code: CodeType) -> Iterator[CodeType]:
-    """The code and that of the functions and comprehensions within."""
+    """Yield the code and that of the functions and comprehensions within."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -286,7 +290,7 @@ def parts_of(code: CodeType) -> Iterator[CodeType]:
 
 @lru_cache(REMEMBERED)
 def names_read(code: CodeType) -> list[tuple[str, ...]]:
-    """Global names with the attributes read from them: ``helpers.compute`` is one chain."""
+    """Return global names with the attributes read from them: ``helpers.compute`` is one chain."""
     return sorted({chain for part in parts_of(code) for chain in chains(part)})
 
 
@@ -305,46 +309,48 @@ def chains(code: CodeType) -> Iterator[tuple[str, ...]]:
 
 
 @lru_cache(REMEMBERED)
-def names_changed(code: CodeType) -> dict[str, set[Change]]:
-    """Variables of the module or of a surrounding function that the code changes, and how."""
-    found: dict[str, set[Change]] = defaultdict(set)
+def names_changed(code: CodeType) -> dict[str, set[VariableChange]]:
+    """Return variables of the module or of a surrounding function that the code changes, and how."""
+    changed: dict[str, set[VariableChange]] = defaultdict(set)
     for part in parts_of(code):
         for name, change in changes(part):
-            found[name].add(change)
-    return found
+            changed[name].add(change)
+    return changed
 
 
-def changes(code: CodeType) -> Iterator[tuple[str, Change]]:
-    """Follows which variable each place of the stack was read from, as far as no jump leads in between."""
+def changes(code: CodeType) -> Iterator[tuple[str, VariableChange]]:
+    """Follow which variable each place of the stack was read from, as far as no jump leads in between."""
     stack: list[str] = []
-    for one in dis.get_instructions(code):
-        if one.is_jump_target:
+    for instruction in dis.get_instructions(code):
+        if instruction.is_jump_target:
             stack.clear()
-        depth = PART_ASSIGNMENTS.get(one.opname, 1)
+        depth = PART_ASSIGNMENTS.get(instruction.opname, 1)
         on_stack = stack[-depth] if len(stack) >= depth else ""
-        if one.opname in ASSIGNMENTS:
-            yield one.argval, Change.ASSIGNED
-        elif one.opname in PART_ASSIGNMENTS and on_stack:
-            yield on_stack, Change.PART_ASSIGNED
-        elif one.opname in ATTRIBUTE_LOADS and one.argval in CHANGING_METHODS and on_stack:
-            yield on_stack, Change.METHOD_CALLED
-        follow(one, stack)
+        if instruction.opname in ASSIGNMENTS:
+            yield instruction.argval, VariableChange.ASSIGNED
+        elif instruction.opname in PART_ASSIGNMENTS and on_stack:
+            yield on_stack, VariableChange.PART_ASSIGNED
+        elif instruction.opname in ATTRIBUTE_LOADS and instruction.argval in CHANGING_METHODS and on_stack:
+            yield on_stack, VariableChange.METHOD_CALLED
+        follow(instruction, stack)
 
 
-def follow(one: dis.Instruction, stack: list[str]) -> None:
-    """What an instruction leaves on the stack; what it computes is taken to come from its first operand."""
-    if one.opname == "COPY" and one.arg:
-        stack.append(stack[-one.arg] if len(stack) >= one.arg else "")
-    elif one.opname == "SWAP" and one.arg and len(stack) >= one.arg:
-        stack[-1], stack[-one.arg] = stack[-one.arg], stack[-1]
+def follow(instruction: dis.Instruction, stack: list[str]) -> None:
+    """Return what an instruction leaves on the stack; what it computes is taken to come from its first operand."""
+    if instruction.opname == "COPY" and instruction.arg:
+        stack.append(stack[-instruction.arg] if len(stack) >= instruction.arg else "")
+    elif instruction.opname == "SWAP" and instruction.arg and len(stack) >= instruction.arg:
+        stack[-1], stack[-instruction.arg] = stack[-instruction.arg], stack[-1]
     else:
-        effect = dis.stack_effect(one.opcode, one.arg)
+        effect = dis.stack_effect(instruction.opcode, instruction.arg)
         if effect < 0:
             del stack[effect:]
         stack += [""] * effect
-        if one.opname in LOADS:
-            stack[-1] = one.argval
+        if instruction.opname in LOADS:
+            stack[-1] = instruction.argval
 
 
 def is_loaded(code: CodeType, constant: int) -> bool:
-    return any(one.arg == constant and one.opcode in dis.hasconst for one in dis.get_instructions(code))
+    return any(
+        instruction.arg == constant and instruction.opcode in dis.hasconst for instruction in dis.get_instructions(code)
+    )

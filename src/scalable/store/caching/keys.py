@@ -35,7 +35,7 @@ class CachingError(ScalableError, TypeError):
 
 
 def key_of(value: object) -> str:
-    """The key of any value, the same in every process.
+    """Return the key of any value, the same in every process.
 
     >>> key_of(1) == key_of(1), key_of(1) == key_of("1"), key_of(1) == key_of(1.0), key_of(1) == key_of(True)
     (True, False, False, False)
@@ -70,7 +70,7 @@ class Encoder:
             self.put_other(value)
 
     def put_other(self, value: Any) -> None:
-        """A value of a type that has no form of its own."""
+        """Put a value of a type that has no form of its own."""
         kind = type(value)
         if isinstance(value, type):
             self.put_code(value)
@@ -93,7 +93,7 @@ class Encoder:
             self.put_object(value)
 
     def put_object(self, value: Any) -> None:
-        """An object as pickle takes it apart: what makes it, from what, and its state."""
+        """Put an object as pickle takes it apart: what makes it, from what, and its state."""
         kind = type(value)
         if kind is object:
             raise CachingError("object() equals nothing but itself, in this process alone; pass None or an Enum member")
@@ -123,7 +123,7 @@ class Encoder:
         self.put(pairs if pairs is None or isinstance(value, OrderedDict) else dict(pairs))
 
     def put_maker(self, make: Any) -> None:
-        """What makes an object: its name is enough, unless it is bound to another object."""
+        """Put what makes an object: its name is enough, unless it is bound to another object."""
         bound = make.__self__ if isinstance(make, BuiltinFunctionType) else None
         if isinstance(make, type | FunctionType | BuiltinFunctionType) and isinstance(bound, NoneType | ModuleType):
             self.put_name(make)
@@ -131,7 +131,7 @@ class Encoder:
             self.put(make)
 
     def put_token(self, value: Any) -> None:
-        """What pickle refuses, Dask may know."""
+        """Put Dask's token of what pickle refuses."""
         from dask.tokenize import TokenizationError, tokenize
 
         try:
@@ -146,12 +146,12 @@ class Encoder:
         self.put_name(type(value))
         self.put(token)
 
-    def put_code(self, thing: Any) -> None:
-        """A function or class: its code counts, and the code it names."""
+    def put_code(self, source: Any) -> None:
+        """Put a function or class: its code counts, and the code it names."""
         from scalable.store.caching.fingerprints import fingerprint_of
 
         self.out += b"c"
-        self.put(fingerprint_of(thing).key)
+        self.put(fingerprint_of(source).key)
 
     def put_array(self, value: Any) -> bool:
         from scalable.store.caching.arrays import put_array
@@ -159,11 +159,11 @@ class Encoder:
         return put_array(self, value)
 
     def put_kind(self, kind: type) -> None:
-        """The class of an object; an argument is data, so its class counts by name."""
+        """Put the class of an object; an argument is data, so its class counts by name."""
         self.put_name(kind)
 
-    def put_name(self, thing: Any) -> None:
-        self.put(f"{module_of(thing)}:{thing.__qualname__}")
+    def put_name(self, source: Any) -> None:
+        self.put(f"{module_of(source)}:{source.__qualname__}")
 
     def put_buffer(self, tag: bytes, data: bytes | bytearray | memoryview) -> None:
         if len(data) < BULK:
@@ -179,7 +179,7 @@ class Encoder:
         self.out += b"".join(parts)
 
     def apart(self, value: object) -> bytes:
-        """The form of a value, not written yet."""
+        """Return the form of a value, not written yet."""
         start = len(self.out)
         self.put(value)
         part = bytes(self.out[start:])
@@ -188,16 +188,16 @@ class Encoder:
 
 
 def reduce(value: Any) -> Any:
-    """As pickle does, but what a type says itself comes before what some library may have registered for it."""
+    """Reduce as pickle does, but what a type says itself comes before what a library may have registered for it."""
     kind: Any = type(value)
     says_nothing = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
     registered = copyreg.dispatch_table.get(kind) if says_nothing else None
     return registered(value) if registered else value.__reduce_ex__(REDUCE_PROTOCOL)
 
 
-def module_of(thing: Any) -> str:
-    """The module that defines a function or class; a spawned process knows the main module by another name."""
-    module = str(thing.__module__)
+def module_of(source: Any) -> str:
+    """Return the module that defines a function or class; a spawned process knows the main module by another name."""
+    module = str(source.__module__)
     return "__main__" if module == "__mp_main__" else module
 
 
@@ -206,7 +206,7 @@ def too_deep(value: object) -> CachingError:
 
 
 def without_cached_properties(kind: type, state: Any) -> Any:
-    """Whether a cached property was asked for already does not change what an object is."""
+    """Leave out cached properties: whether one was asked for already does not change what an object is."""
     if not isinstance(state, dict):
         return state
     return {

@@ -47,12 +47,12 @@ class Claim(Protocol):
 
     @property
     def beat_every_s(self) -> float | None:
-        """How often it must be renewed; None if the kernel watches over it."""
+        """The seconds after which it must be renewed; None if the kernel watches over it."""
         ...
 
     @property
     def pauses_s(self) -> tuple[float, float]:
-        """How long to wait before the second try to take it, and at most between two tries."""
+        """The seconds to wait before the second try to take it, and at most between two tries."""
         ...
 
     def take(self) -> bool:
@@ -139,7 +139,7 @@ class Ticket(Claim, Protocol):
 
     @property
     def token(self) -> int | None:
-        """What proves that the lease is held; None while it is not."""
+        """The proof that the lease is held; None while it is not."""
         ...
 
     def try_take(self, decide: Decide) -> Lease | str:

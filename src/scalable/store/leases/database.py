@@ -134,10 +134,10 @@ class SqlTicket:
     def _join(self, connection: Connection) -> bool:
         """Take part in the lease that another process of the same holder has or waits for."""
         same = (leases.c.name == self.who["name"]) & (leases.c.holder == self.who["holder"])
-        found = connection.execute(select(leases.c.id, leases.c.token).where(same).order_by(leases.c.id)).first()
-        if found is None:
+        waiting = connection.execute(select(leases.c.id, leases.c.token).where(same).order_by(leases.c.id)).first()
+        if waiting is None:
             return False
-        self.id, self.token = found
+        self.id, self.token = waiting
         return self._renew(connection)
 
     def beat(self) -> bool:

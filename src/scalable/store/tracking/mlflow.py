@@ -25,6 +25,7 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
 from scalable.errors import ScalableError
+from scalable.wording import shortened
 
 TIMEOUT_S = 10.0  # for one request; a server that takes longer is asked again later
 MOST_METRICS, MOST_PARAMS, MOST_TAGS = 1000, 100, 100  # in one request, as its API says
@@ -53,7 +54,7 @@ class RejectedError(TrackingError):
 
 
 class Status(Enum):
-    """How far a sweep is, in MLflow's words."""
+    """The state of a sweep, in MLflow's words."""
 
     RUNNING = "RUNNING"
     FINISHED = "FINISHED"  # complete: every expected row is there
@@ -91,15 +92,15 @@ class SweepRecord:
         return cls(**{**facts, "status": Status(facts["status"])})
 
     def table(self) -> dict[str, Any]:
-        """The rows as MLflow reads tables: columns once, and what JSON has no number for as nothing."""
+        """Return the rows as MLflow reads tables: columns once, and what JSON has no number for as nothing."""
         columns = list(dict.fromkeys(name for row in self.rows for name in row))
         return {"columns": columns, "data": [[table_cell(row.get(name)) for name in columns] for row in self.rows]}
 
 
-class Server:
+class MlflowServer:
     """A server and what it takes to be let in; ``send`` logs a record."""
 
-    def __init__(self, url: str, env: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, url: str) -> None:
         try:
             parts = urlsplit(url)
             is_server = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -112,18 +113,18 @@ class Server:
             )
         host = parts.netloc.rpartition("@")[2]
         self.url = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
-        user = parts.username or env.get("MLFLOW_TRACKING_USERNAME")
-        password = parts.password or env.get("MLFLOW_TRACKING_PASSWORD") or ""
+        user = parts.username or os.environ.get("MLFLOW_TRACKING_USERNAME")
+        password = parts.password or os.environ.get("MLFLOW_TRACKING_PASSWORD") or ""
         self.headers = {"Accept": "application/json"}
         if user:
             self.headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
-        elif token := env.get("MLFLOW_TRACKING_TOKEN"):
+        elif token := os.environ.get("MLFLOW_TRACKING_TOKEN"):
             self.headers["Authorization"] = f"Bearer {token}"
 
     def send(self, record: SweepRecord) -> str:
         """Log a record, completing what is there of it; the run's id."""
         experiment = self.experiment(record.experiment)
-        run = self.found(experiment, record.id) or self.created(experiment, record)
+        run = self.find_run(experiment, record.id) or self.created(experiment, record)
         info = run["info"]
         at = milliseconds(record.ended or record.started)
         metrics = [
@@ -149,10 +150,10 @@ class Server:
         self.get("experiments/get-by-name", {"experiment_name": "Default"}, missing={})
 
     def experiment(self, name: str) -> str:
-        """The experiment of this name, made if there is none; one in the bin is taken out again."""
+        """Return the experiment of this name, made if there is none; one in the bin is taken out again."""
         for _ in range(2):
-            found = self.get("experiments/get-by-name", {"experiment_name": name}, missing={})
-            if experiment := found.get("experiment"):
+            known = self.get("experiments/get-by-name", {"experiment_name": name}, missing={})
+            if experiment := known.get("experiment"):
                 if experiment.get("lifecycle_stage") == "deleted":
                     self.post("experiments/restore", {"experiment_id": experiment["experiment_id"]})
                 return str(experiment["experiment_id"])
@@ -163,7 +164,7 @@ class Server:
                     raise
         raise UnreachableError(f"{self.url}: the experiment {name} comes and goes")
 
-    def found(self, experiment: str, identity: str) -> dict[str, Any] | None:
+    def find_run(self, experiment: str, identity: str) -> dict[str, Any] | None:
         wanted = {
             "experiment_ids": [experiment],
             "filter": f"tags.`{ID_TAG}` = '{literal(identity)}'",
@@ -203,19 +204,19 @@ class Server:
         try:
             with urlopen(request, timeout=TIMEOUT_S) as answer:
                 content = answer.read()
-            found: dict[str, Any] = json.loads(content) if content.strip() else {}
+            reply: dict[str, Any] = json.loads(content) if content.strip() else {}
         except HTTPError as error:
             with error:
-                said = error.read(2000).decode(errors="replace")
-            if error.code == 404 and missing is not None and "RESOURCE_DOES_NOT_EXIST" in said:
+                complaint = error.read(2000).decode(errors="replace")
+            if error.code == 404 and missing is not None and "RESOURCE_DOES_NOT_EXIST" in complaint:
                 return missing
-            raise self.refusal(error.code, said) from None
+            raise self.refusal(error.code, complaint) from None
         except (OSError, HTTPException, ValueError) as error:
             raise UnreachableError(f"{self.url}: {getattr(error, 'reason', None) or error}") from None
-        return found
+        return reply
 
-    def refusal(self, code: int, said: str) -> TrackingError:
-        message = " ".join(said.split())[:300]
+    def refusal(self, code: int, complaint: str) -> TrackingError:
+        message = " ".join(complaint.split())[:300]
         if code in (401, 403):
             return ForbiddenError(
                 f"{self.url} refused ({code}): {message}; set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, "
@@ -233,18 +234,18 @@ def batches(entries: list[dict[str, Any]], most: int) -> Iterator[list[dict[str,
 
 
 def named(key: str) -> str:
-    """A name as MLflow allows it."""
+    """Return a name as MLflow allows it."""
     allowed = re.sub(r"[^\w\-. :/]", "_", key, flags=re.ASCII)
     return "/".join(part for part in allowed.split("/") if part.strip("."))[:LONGEST_NAME] or "_"
 
 
 def cut_text(value: object, longest: int) -> str:
-    said = value if isinstance(value, str) else json.dumps(value, default=str)
-    return said if len(said) <= longest else f"{said[: longest - 1]}…"
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return shortened(text, longest)
 
 
 def literal(identity: str) -> str:
-    """One that needs no quoting in a search."""
+    """Return a text that needs no quoting in a search."""
     return re.sub(r"[^\w\-.:/ ]", "_", identity)
 
 
@@ -257,7 +258,7 @@ def without_password(url: str) -> str:
 
 
 def averaged(rows: Iterable[Mapping[str, Any]], metrics: Iterable[str]) -> dict[str, float]:
-    """The mean of each metric over the rows of each variant, as ``VARIANT/METRIC``, and their number."""
+    """Return the mean of each metric over the rows of each variant, as ``VARIANT/METRIC``, and their number."""
     wanted = list(metrics)
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:

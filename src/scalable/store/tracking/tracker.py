@@ -21,8 +21,8 @@ from uuid import uuid4
 from scalable.store.leases.files import file_lease
 from scalable.store.tracking.mlflow import (
     ForbiddenError,
+    MlflowServer,
     RejectedError,
-    Server,
     SweepRecord,
     TrackingError,
     UnreachableError,
@@ -43,17 +43,17 @@ LONGEST_NAME = 100  # characters of a record's id in the name of its file
 def open_tracker(
     url: str | None = None, *, outbox: str | os.PathLike[str] = OUTBOX, tell: Callable[[str], None] = logger.warning
 ) -> Tracker:
-    """A tracker for this server, else for ``MLFLOW_TRACKING_URI``, else one that logs nothing.
+    """Return a tracker for this server, else for ``MLFLOW_TRACKING_URI``, else one that logs nothing.
 
     An address that no server can have is refused if it was given here; the variable may be meant for other programs.
     """
     if url:
-        return Tracker(Server(url), Path(outbox), tell)
-    found = os.environ.get(VARIABLE)
-    if not found:
+        return Tracker(MlflowServer(url), Path(outbox), tell)
+    variable = os.environ.get(VARIABLE)
+    if not variable:
         return Tracker(None, Path(outbox), tell)
     try:
-        return Tracker(Server(found), Path(outbox), tell)
+        return Tracker(MlflowServer(variable), Path(outbox), tell)
     except TrackingError as error:
         tell(f"{VARIABLE} is not used: {error}")
         return Tracker(None, Path(outbox), tell)
@@ -62,11 +62,11 @@ def open_tracker(
 class Tracker:
     """Use as ``with open_tracker(url) as tracker``, and call ``log`` whenever there is more to tell of a sweep."""
 
-    def __init__(self, server: Server | None, outbox: Path, tell: Callable[[str], None]) -> None:
+    def __init__(self, server: MlflowServer | None, outbox: Path, tell: Callable[[str], None]) -> None:
         self.server = server
         self.outbox = outbox.absolute()
         self.tell = tell
-        self.told: set[type[Exception]] = set()
+        self.warned: set[type[Exception]] = set()
         self.changed = threading.Condition()
         self.asked = self.answered = self.failures = 0
         self.closing = False
@@ -175,7 +175,7 @@ class Tracker:
         return True
 
     def waiting(self) -> Iterator[Path]:
-        """Records for this server, also those of earlier sweeps."""
+        """Yield records for this server, also those of earlier sweeps."""
         for path in sorted(self.outbox.glob("*.json")):
             try:
                 url = json.loads(path.read_text(encoding="utf-8"))["url"]
@@ -185,6 +185,6 @@ class Tracker:
                 yield path
 
     def warn(self, error: Exception, message: str) -> None:
-        if type(error) not in self.told:
-            self.told.add(type(error))
+        if type(error) not in self.warned:
+            self.warned.add(type(error))
             self.tell(message)

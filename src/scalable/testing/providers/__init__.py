@@ -1,4 +1,4 @@
-"""What every provider must do, as tests that anyone can run against their own.
+"""The contract of a provider, as tests that anyone can run against their own.
 
     class TestMyProvider(ProviderContract):
         @pytest.fixture(scope="class")
@@ -57,21 +57,21 @@ class ProviderContract(ClosingContract, LossContract, WorkContract, ScalingContr
     def test_an_estimate_of_costs_adds_up_and_follows_the_plan(
         self, provider: DeploymentProvider, spec: DeploymentSpec
     ) -> None:
-        one = provider.estimate_cost(spec, ScalePlan(dict.fromkeys(spec.components, 1)))
-        if one is None:
+        single = provider.estimate_cost(spec, ScalePlan(dict.fromkeys(spec.components, 1)))
+        if single is None:
             assert provider.estimate_cost(spec, ScalePlan()) is None
             return
-        two = provider.estimate_cost(spec, ScalePlan(dict.fromkeys(spec.components, 2)))
+        double = provider.estimate_cost(spec, ScalePlan(dict.fromkeys(spec.components, 2)))
         none = provider.estimate_cost(spec, ScalePlan(dict.fromkeys(spec.components, 0)))
-        assert isinstance(two, CostEstimate)
+        assert isinstance(double, CostEstimate)
         assert isinstance(none, CostEstimate)
-        assert one.provider == provider.name
-        assert len(one.currency) == 3
-        assert 0 < one.total_hourly < one.total_monthly
-        assert two.total_hourly == pytest.approx(2 * one.total_hourly)
+        assert single.provider == provider.name
+        assert len(single.currency) == 3
+        assert 0 < single.total_hourly < single.total_monthly
+        assert double.total_hourly == pytest.approx(2 * single.total_hourly)
         assert none.total_hourly == none.total_monthly == 0
-        assert {line["tag"] for line in one.line_items} == set(spec.components)
-        assert sum(line["hourly"] for line in one.line_items) == pytest.approx(one.total_hourly)
+        assert {line["tag"] for line in single.line_items} == set(spec.components)
+        assert sum(line["hourly"] for line in single.line_items) == pytest.approx(single.total_hourly)
 
     def test_building_a_cluster_starts_no_worker(self, provider: DeploymentProvider, spec: DeploymentSpec) -> None:
         with self.leaving_nothing():

@@ -1,4 +1,4 @@
-"""What the tests of a provider share: a cluster to use, waiting for workers, tasks for them, what must be gone after.
+"""The base of a provider's tests: a cluster to use, waiting for workers, tasks for them, what must be gone after.
 
 Part of ``scalable.testing.providers.ProviderContract``, which is what to run.
 """
@@ -38,17 +38,17 @@ class ProviderCase:
 
     @staticmethod
     def die() -> None:
-        """Called on a worker: let it be lost without notice."""
+        """Lose the worker it is called on without notice."""
         os.kill(os.getpid(), signal.SIGKILL)
 
     @classmethod
     def die_later(cls) -> None:
-        """The same, but not before the scheduler can know that the task runs."""
+        """Lose the worker, but not before the scheduler can know that the task runs."""
         time.sleep(1.2)
         cls.die()
 
     def left_behind(self) -> list[str]:
-        """What is still there of clusters that were closed, as far as the backend itself knows; e.g. batch jobs."""
+        """Return what is still there of closed clusters, as far as the backend itself knows; e.g. batch jobs."""
         return []
 
     # A cluster to use, and help
@@ -65,7 +65,7 @@ class ProviderCase:
     def shared(
         self, provider: DeploymentProvider, spec: DeploymentSpec, standing: tuple[ClusterHandle, ScalableClient]
     ) -> tuple[ClusterHandle, ScalableClient]:
-        """One worker of each tag, whatever the tests before have left; for those that leave it as it was."""
+        """Give one worker of each tag, whatever the tests before have left; for those that leave it as it was."""
         handle, client = standing
         provider.scale(handle, ScalePlan(dict.fromkeys(spec.components, 1)))
         self.come(client, dict.fromkeys(spec.components, 1))
@@ -86,7 +86,7 @@ class ProviderCase:
 
     @contextmanager
     def leaving_nothing(self) -> Iterator[None]:
-        """All processes, ports and threads that come up inside are gone at one moment afterwards.
+        """Check that all processes, ports and threads that come up inside are gone at one moment afterwards.
 
         Each look is judged by itself: the cluster that other tests share goes on, and any later look may meet a program
         that it has just started.
@@ -120,7 +120,7 @@ class ProviderCase:
 
 
 def moment(*anything: object) -> tuple[str, int]:
-    """Where and when it was called; another call gives another answer."""
+    """Return where and when it was called; another call gives another answer."""
     return str(get_worker().name), time.time_ns()
 
 
@@ -134,9 +134,9 @@ def variables(names: list[str]) -> dict[str, str | None]:
 
 
 def workers_of(client: ScalableClient) -> dict[str, dict[str, Any]]:
-    """What the scheduler knows of each, by its address."""
-    found: dict[str, dict[str, Any]] = client.scheduler_info(n_workers=-1)["workers"]
-    return found
+    """Return what the scheduler knows of each, by its address."""
+    workers: dict[str, dict[str, Any]] = client.scheduler_info(n_workers=-1)["workers"]
+    return workers
 
 
 def names_of(client: ScalableClient, tag: str | None = None) -> set[str]:
@@ -156,9 +156,13 @@ def is_worker(pid: int) -> bool:
 
 
 def footprint() -> set[str]:
-    """The processes, ports and threads of this process; what comes to them must go again."""
-    found = {f"process {pid}" for pid in proc.tree(os.getpid())[1:] if proc.alive(pid)}
-    ports = [one.laddr for one in psutil.Process().net_connections(kind="tcp") if one.status == psutil.CONN_LISTEN]
-    found |= {f"port {address}" for address in ports}
+    """Return the processes, ports and threads of this process; what comes to them must go again."""
+    parts = {f"process {pid}" for pid in proc.tree(os.getpid())[1:] if proc.alive(pid)}
+    ports = [
+        connection.laddr
+        for connection in psutil.Process().net_connections(kind="tcp")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    parts |= {f"port {address}" for address in ports}
     threads = Counter(t.name for t in threading.enumerate() if not t.name.startswith(LASTING_THREADS))
-    return found | {f"thread {name} {number}" for name, count in threads.items() for number in range(count)}
+    return parts | {f"thread {name} {number}" for name, count in threads.items() for number in range(count)}

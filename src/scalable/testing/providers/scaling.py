@@ -1,4 +1,4 @@
-"""What every provider must do about numbers of workers: those that are asked for, no more, no fewer, no others.
+"""The contract about numbers of workers: those that are asked for, no more, no fewer, no others.
 
 Part of ``scalable.testing.providers.ProviderContract``, which is what to run.
 """
@@ -54,7 +54,7 @@ class ScalingContract(ProviderCase):
         tag = next(iter(spec.components))
         provider.scale(handle, ScalePlan({tag: 2}))
         self.come(client, {tag: 2})
-        places = [place for place, one in workers_of(client).items() if tag in one["resources"]]
+        places = [place for place, worker in workers_of(client).items() if tag in worker["resources"]]
         futures = [client.submit(moment, tag=tag, pure=False, workers=[place]) for place in 2 * places]
         before = client.gather(futures)
         assert len({name for name, _ in before}) == 2

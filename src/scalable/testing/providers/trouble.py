@@ -1,4 +1,4 @@
-"""What every provider must do when workers die, cannot be had, or are no longer wanted at an inconvenient moment.
+"""The contract for bad moments: workers die, cannot be had, or are no longer wanted.
 
 Part of ``scalable.testing.providers.ProviderContract``, which is what to run.
 """

@@ -1,4 +1,4 @@
-"""What every provider must do about work: it goes to workers of its tag, in their size and surroundings, to no other.
+"""The contract about work: it goes to workers of its tag, in their size and surroundings, to no other.
 
 Part of ``scalable.testing.providers.ProviderContract``, which is what to run.
 """
@@ -27,10 +27,10 @@ class WorkContract(ProviderCase):
 
     def test_the_same_call_for_another_tag_is_another_task(self, client: ScalableClient, spec: DeploymentSpec) -> None:
         first, second = spec.components
-        here, there = client.submit(moment, 1, tag=first), client.submit(moment, 1, tag=second)
-        assert here.key != there.key
-        assert here.result()[0] != there.result()[0]
-        assert client.submit(moment, 1, tag=first).key == here.key
+        future, other = client.submit(moment, 1, tag=first), client.submit(moment, 1, tag=second)
+        assert future.key != other.key
+        assert future.result()[0] != other.result()[0]
+        assert client.submit(moment, 1, tag=first).key == future.key
 
     def test_more_slots_than_a_worker_has_are_refused_at_once(
         self, client: ScalableClient, spec: DeploymentSpec
@@ -51,9 +51,9 @@ class WorkContract(ProviderCase):
         assert len(sizes) == 2, "the two components of the spec must differ in their CPUs"
         for tag, template in spec.components.items():
             names = [*THREAD_VARIABLES, *template.env]
-            found = client.submit(variables, names, tag=tag).result()
+            seen = client.submit(variables, names, tag=tag).result()
             threads = str(max(1, template.cpus // template.slots))
-            assert found == {**dict.fromkeys(THREAD_VARIABLES, threads), **template.env}
+            assert seen == {**dict.fromkeys(THREAD_VARIABLES, threads), **template.env}
 
     def test_each_client_is_one_of_its_own(
         self, client: ScalableClient, shared: tuple[ClusterHandle, ScalableClient], spec: DeploymentSpec
@@ -94,11 +94,11 @@ class WorkContract(ProviderCase):
         self, provider: DeploymentProvider, spec: DeploymentSpec, client: ScalableClient
     ) -> None:
         tag = next(iter(spec.components))
-        here = names_and_places(client)
+        own = names_and_places(client)
         with self.built(provider, spec) as handle, handle.client_factory() as other:
             assert other.worker_count() == 0
             provider.scale(handle, ScalePlan({tag: 1}))
             self.come(other, {tag: 1})
-            assert names_and_places(other).isdisjoint(here)
-        assert names_and_places(client) == here
+            assert names_and_places(other).isdisjoint(own)
+        assert names_and_places(client) == own
         assert client.submit(moment, "after the other", tag=tag).result()

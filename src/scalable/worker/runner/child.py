@@ -21,16 +21,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from scalable import proc
 from scalable.worker.runner import ends, guard, notes, output
 from scalable.worker.runner.leftovers import Baseline
+from scalable.worker.runner.memory import ReapedChildren
 from scalable.worker.runner.stamp import Stamp, use
 from scalable.worker.runner.wire import LARGEST, LINE_CLOSED, Line, MessageKind, pack
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_PTRACER = 1, 36, 0x59616D61  # see prctl(2)
 ANYONE = ctypes.c_ulong(-1)  # of the same user may look into it: py-spy is no ancestor of it
 FIRST_VICTIM = "1000"  # of the kernel when memory runs out, before the worker and its neighbours
+TASK_RESULT = "TaskResult"  # of the module calls, which is not imported without need: runners start in a moment
 MEASURED_S = 0.01  # a run's peak is measured from this length on; a shorter one has the peak of its neighbours
-RESET_PEAK = "5"  # what /proc/self/clear_refs takes to reset the highest resident size, see proc(5)
 
 
 BY_HAND = """python -m scalable.worker.runner is started by a worker, for the runs that it is given.
@@ -51,7 +53,7 @@ def main() -> int:
     fault_file = os.fdopen(settings["faults"], "w")
 
     def watch_faults() -> None:
-        """Python knows of a handler, too, so that code which sets another one is noticed and can put it back."""
+        """Register a handler of Python as well, so that code which sets another is noticed and can be undone."""
         faulthandler.disable()
         faulthandler.unregister(signal.SIGUSR1)
         signal.signal(signal.SIGUSR1, lambda number, frame: faulthandler.dump_traceback(fault_file, all_threads=True))
@@ -70,12 +72,13 @@ def main() -> int:
     outputs = output.take_over()
     leave_signals_to_the_worker()
     baseline = Baseline(outputs, watch_faults)
+    children = Children()
     try:
         line.send(MessageKind.READY, json.dumps(guard.protections()).encode())
         while (message := line.read()) is not None:
             page.clear()
             output.begin(page.begun)
-            answer, left = attempt(message[1], own, baseline)
+            answer, left = attempt(message[1], own, baseline, children)
             line.send(MessageKind.ENDED, answer)
             if left:  # whatever was sent ahead goes to another runner
                 return 0
@@ -87,7 +90,7 @@ def main() -> int:
 
 
 def leave_signals_to_the_worker() -> None:
-    """Ctrl-C and notice go to whole jobs; the worker decides what becomes of its runs. What these start dies as usual.
+    """Ignore Ctrl-C and notice, which go to whole jobs: the worker decides. What runs start dies as usual.
 
     Around a fork both wait: one that came to the fork before it was usual again would be lost.
     """
@@ -108,23 +111,53 @@ def leave_signals_to_the_worker() -> None:
         signal.signal(name, lambda number, frame: None)
 
 
-def attempt(work: bytes, own: int, baseline: Baseline) -> tuple[bytes, str]:
+class Children(ReapedChildren):
+    """The memory that processes add which work starts and waits for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forks = 0
+        os.register_at_fork(after_in_parent=self.forked)
+
+    def forked(self) -> None:
+        self.forks += 1
+
+    def with_largest(self, own_peak: int, forks_before: int) -> int:
+        """Return the peak of this process and the largest child together; what a fork shares with it counts once."""
+        child = self.grown(own_peak)
+        if child and self.forks == forks_before:
+            child += proc.resident(os.getpid())
+        return max(own_peak, child)
+
+
+def attempt(work: bytes, own: int, baseline: Baseline, children: Children) -> tuple[bytes, str]:
     """Call, measure, and turn any end into what ``process.answer`` reads; with it, what was left behind."""
-    began, cpu = time.monotonic(), used_cpu()
-    cause, value, message = carry_out(work, own, baseline.adopt)
+    began, cpu, forks = time.monotonic(), used_cpu(), children.forks
+    load_s = 0.0
+
+    def loaded() -> None:
+        nonlocal load_s
+        load_s = time.monotonic() - began
+        baseline.adopt()
+
+    cause, value, message = carry_out(work, own, loaded)
     seconds = time.monotonic() - began
     peak = measure_peak() if seconds >= MEASURED_S else None
+    if peak is not None:
+        peak = children.with_largest(peak, forks)
+    if (mpi := sys.modules.get("scalable.mpi")) is not None:  # ranks are no children of this process
+        peak = max(peak or 0, mpi.measured()) or None
     if left := leftovers(baseline):
         with suppress(Exception):
             sys.stderr.write(f"scalable: this process ends, and the next work gets another: this one left {left}\n")
-    return pickle.dumps((cause, value, message, seconds, used_cpu() - cpu, peak, left), protocol=5), left
+    return pickle.dumps((cause, value, message, seconds, used_cpu() - cpu, peak, left, load_s), protocol=5), left
 
 
 def leftovers(baseline: Baseline) -> str:
     try:
         return baseline.restore()
     except Exception as error:  # noqa: BLE001 - the user's code may have changed anything that this uses
-        return f"a process that cannot be put right: {ends.said(error)}"
+        return f"a process that cannot be put right: {ends.error_text(error)}"
 
 
 def carry_out(work: bytes, own: int, loaded: Callable[[], object] = lambda: None) -> tuple[str, bytes, str]:
@@ -132,13 +165,13 @@ def carry_out(work: bytes, own: int, loaded: Callable[[], object] = lambda: None
         function, arguments = load(work)
         loaded()
     except BaseException as error:  # noqa: BLE001 - importing the user's modules may raise anything
-        return ends.CANNOT_START, b"", f"its code cannot be loaded on this worker: {ends.said(error)}"
+        return ends.CANNOT_START, b"", f"its code cannot be loaded on this worker: {ends.error_text(error)}"
     try:
         value = function(*arguments[0], **arguments[1])
     except BaseException as error:  # noqa: BLE001 - whatever the user's code raises, sys.exit included, is an end
         if os.getpid() != own:
             leave_fork(error)
-        return ends.cause_of(error), failed(error), ends.said(error)
+        return ends.cause_of(error), failed(error), ends.error_text(error)
     if os.getpid() != own:
         leave_fork(None)
     return travelling(value)
@@ -153,19 +186,19 @@ def load(work: bytes) -> tuple[Callable[..., Any], tuple[tuple[Any, ...], dict[s
 
 def travelling(value: Any) -> tuple[str, bytes, str]:
     """Say in a sentence why a value cannot be sent back."""
-    what = f"its result, a {type(value).__name__},"
+    what = f"its result, a {type(value.value if type(value).__name__ == TASK_RESULT else value).__name__},"
     try:
         packed = pack(value)
     except BaseException as error:  # noqa: BLE001 - pickling calls the value's own code
-        return ends.RAISED, b"", f"TypeError: {what} cannot be sent back: {ends.said(error).partition(': ')[2]}"
+        return ends.RAISED, b"", f"TypeError: {what} cannot be sent back: {ends.error_text(error).partition(': ')[2]}"
     if len(packed) >= LARGEST:
-        told = f"ValueError: {what} has {len(packed)} bytes; write it to a file and return the path"
-        return ends.RAISED, b"", told
+        message = f"ValueError: {what} has {len(packed)} bytes; write it to a file and return the path"
+        return ends.RAISED, b"", message
     return ends.FINISHED, packed, ""
 
 
 def failed(error: BaseException) -> bytes:
-    """The error itself and where it happened, for those who wait for it; the log has it too."""
+    """Return the error and where it happened, for those who wait for it; the log has it too."""
     inside = error.__traceback__.tb_next if error.__traceback__ else None  # from the user's own code on
     text = "".join(traceback.format_exception(type(error), error, inside))
     with suppress(Exception):  # the user's code may have closed it
@@ -179,7 +212,7 @@ def failed(error: BaseException) -> bytes:
 
 
 def leave_fork(error: BaseException | None) -> NoReturn:
-    """A fork of the user's code came back to here: it ends as a program does, and answers nothing."""
+    """End a fork of the user's code that came back to here, as a program ends; it answers nothing."""
     status = 0
     if isinstance(error, SystemExit):
         status = error.code & 0xFF if isinstance(error.code, int) else int(error.code is not None)
@@ -198,18 +231,13 @@ def used_cpu() -> float:
 
 
 def measure_peak() -> int | None:
-    """The highest resident size in bytes since it was last measured."""
-    try:
-        status = Path("/proc/self/status").read_bytes()
-        at = status.index(b"VmHWM:")
-        Path("/proc/self/clear_refs").write_text(RESET_PEAK)
-    except (OSError, ValueError):
-        return None
-    return int(status[at + 6 : status.index(b"k", at)]) * 1024
+    """Return the highest resident size in bytes since it was last measured."""
+    peak = proc.peak_since_reset()
+    return peak if proc.reset_peak() else None
 
 
 def end_with(parent: int) -> None:
-    """Die with the worker, own what descendants leave behind, and let others of this user look in."""
+    """Die with the worker, adopt orphans among descendants, and let others of this user look in."""
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

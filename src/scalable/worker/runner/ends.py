@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import traceback
 
+from scalable.wording import shortened
+
 FINISHED = ""
 RAISED = "raised"
 TRANSIENT = "transient"
@@ -32,7 +34,7 @@ def cause_of(error: BaseException) -> str:
 
 
 def passing(error: BaseException | None) -> bool:
-    """Whether it is, or was raised for, a connection that failed: libraries wrap that in errors of their own."""
+    """Return whether an error is, or was raised for, a failed connection: libraries wrap that in their own."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, PASSING) or (isinstance(error, OSError) and error.errno in AWAY):
@@ -44,8 +46,8 @@ def passing(error: BaseException | None) -> bool:
     return False
 
 
-def said(error: BaseException) -> str:
-    """The error as Python would print it, cut to a length that can be read."""
+def error_text(error: BaseException) -> str:
+    """Return the error as Python would print it, cut to a length that can be read."""
     text = "".join(traceback.format_exception_only(error)).strip()
     text = text.encode(errors="backslashreplace").decode()  # file names may hold what no message can
-    return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}…"
+    return shortened(text, LONGEST_MESSAGE)

@@ -1,4 +1,4 @@
-"""The environment variables a runner starts with, in place before anything of the user's is imported.
+"""The environment variables and the import path that processes of ours start with.
 
 Thread pools are sized to the CPUs of a slot, whatever the worker's own variables say. Those cannot be trusted: Dask's
 nanny sets some to 1, sbatch brings along those of the login node, images set what suited their author, and none of them
@@ -8,7 +8,11 @@ which wins over all.
 
 from __future__ import annotations
 
+import os
+import sys
+import sysconfig
 from collections.abc import Mapping
+from pathlib import Path
 
 GRPC_VARIABLES = ("GRPC_ENABLE_FORK_SUPPORT", "GRPC_POLL_STRATEGY")
 GRPC_DEFAULT = {"GRPC_ENABLE_FORK_SUPPORT": "0"}  # with 1 gRPC may hang inside os.fork, unset it may crash the child
@@ -37,7 +41,7 @@ def child_environment(
     grpc: Mapping[str, str] | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """A runner's environment: the worker's, then gRPC's variables, then thread pools, then the component's own."""
+    """Return a runner's environment: the worker's, gRPC's variables, thread pools, then the component's own."""
     dropped = {*GRPC_VARIABLES, *THREAD_VARIABLES}
     if base.get(DASK_TRIM[0]) == DASK_TRIM[1]:
         dropped.add(DASK_TRIM[0])
@@ -47,3 +51,23 @@ def child_environment(
         **dict.fromkeys(THREAD_VARIABLES, str(max(1, int(cpus)))),
         **(extra or {}),
     }
+
+
+def python_path() -> dict[str, str]:
+    """Return a PYTHONPATH by which children import what this process can: modules beside the script, added folders."""
+    own = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    entries = dict.fromkeys(entry or current_folder() for entry in sys.path if not entry.startswith(own))
+    return {"PYTHONPATH": os.pathsep.join(entry for entry in entries if Path(entry).exists())}
+
+
+def off_the_path(folder: str) -> None:
+    """Take a folder off ``sys.path`` again, where Dask put it; nothing is ever imported from it."""
+    sys.path[:] = [entry for entry in sys.path if entry != folder]
+
+
+def current_folder() -> str:
+    """Return the current folder, also after it was removed."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return os.sep

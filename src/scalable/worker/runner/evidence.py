@@ -1,4 +1,4 @@
-"""What can be seen of a process and its children from outside, before they are killed.
+"""The state of a process and its children as seen from outside, before they are killed.
 
 ``collect`` always comes back within its time and with something, also of processes that are stopped, gone, not ours or
 no Python. It writes to nobody and changes nothing but this: py-spy pauses a process for some milliseconds, and SIGUSR1
@@ -21,14 +21,13 @@ from typing import Any
 
 from scalable import proc
 from scalable.observe import logs
-from scalable.observe.evidence import evidence_lines
+from scalable.observe.incidents import evidence_lines
 from scalable.observe.redact import Redactor, redact, redact_text
-from scalable.wording import plural
+from scalable.wording import plural, shortened
 from scalable.worker.printing import utc
 from scalable.worker.runner import stacks
-from scalable.worker.runner.asking import LONGEST_FAULTS, ask_faulthandler
 from scalable.worker.runner.output import MARK, mark_of
-from scalable.worker.runner.stacks import StackError, Thread
+from scalable.worker.runner.stacks import LONGEST_FAULTS, StackError, Thread, ask_faulthandler
 
 MOST_PROCESSES = 50  # listed
 MOST_DUMPED = 24  # whose stacks are read
@@ -80,16 +79,16 @@ class Evidence:
             "taken": self.taken,
             "guilty": self.guilty,
             "notes": list(self.notes),
-            "processes": [asdict(one) for one in self.processes],
+            "processes": [asdict(process) for process in self.processes],
             "stacks": [
                 {
-                    "pid": one.pid,
-                    "thread": one.name,
-                    "main": one.main,
-                    "active": one.active,
-                    "frames": list(map(str, one.frames)),
+                    "pid": thread.pid,
+                    "thread": thread.name,
+                    "main": thread.main,
+                    "active": thread.active,
+                    "frames": list(map(str, thread.frames)),
                 }
-                for one in self.stacks
+                for thread in self.stacks
             ],
             "stacks_by": self.stacks_by,
             "faulthandler": self.faults,
@@ -99,11 +98,11 @@ class Evidence:
         }
 
     def text(self) -> str:
-        """All of it for people."""
-        told = self.to_dict()
+        """Return all of it for people."""
+        facts = self.to_dict()
         warned = f"{plural(self.fork_warnings, 'fork')} with threads before" if self.fork_warnings else ""
         head = (self.guilty, *self.notes, warned)
-        return "\n".join((*filter(None, head), *evidence_lines(told)))
+        return "\n".join((*filter(None, head), *evidence_lines(facts)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +155,16 @@ async def collect(
         )
     threads, notes = await dump_all(lines, time.monotonic() + 0.75 * within_s)
     by = "py-spy" if threads else ""
-    told: dict[int, str] = {}
+    faults: dict[int, str] = {}
     if fault_file is not None:
-        told = await ask_faulthandler([one.pid for one in lines[:MOST_DUMPED]], fault_file, until)
-        seen = {one.pid for one in threads}
-        added = [one for number, text in told.items() if number not in seen for one in stacks.told(number, text)]
+        faults = await ask_faulthandler([line.pid for line in lines[:MOST_DUMPED]], fault_file, until)
+        seen = {thread.pid for thread in threads}
+        added = [
+            thread
+            for number, text in faults.items()
+            if number not in seen
+            for thread in stacks.from_faulthandler(number, text)
+        ]
         by = " and ".join(filter(None, (by, "faulthandler" if added else "")))
         threads += added
     culprit = guilty(lines, threads)
@@ -172,28 +176,30 @@ async def collect(
         stacks_by=by,
         guilty=redact_text(culprit.place()) if culprit is not None else "",
         notes=tuple(map(redact_text, (*remarks(pid, lines, threads, culprit), *notes))),
-        faults=redact_text("\n".join(f"process {number}:\n{text}" for number, text in told.items()))[:LONGEST_FAULTS],
+        faults=redact_text("\n".join(f"process {number}:\n{text}" for number, text in faults.items()))[:LONGEST_FAULTS],
         log=last_lines(log, printed_by) if log is not None else (),
         fork_warnings=fork_warnings,
-        memory=sum(one.resident for one in lines),
+        memory=sum(line.resident for line in lines),
     )
 
 
 def look(pid: int) -> list[ProcessLine]:
-    """The process and its descendants, parents before their children."""
-    found = []
+    """Return the process and its descendants, parents before their children."""
+    lines = []
     for number in proc.tree(pid):
-        if (one := proc.look(number)) is not None:
-            state = proc.STATES.get(one.state, one.state)
+        if (process := proc.look(number)) is not None:
+            state = proc.STATES.get(process.state, process.state)
             size, waits = proc.resident(number), waits_in(number)
-            found.append(
-                ProcessLine(number, one.parent, state, command(one), size, one.cpu_s, max(1, one.threads), waits)
+            lines.append(
+                ProcessLine(
+                    number, process.parent, state, command(process), size, process.cpu_s, max(1, process.threads), waits
+                )
             )
-    return found
+    return lines
 
 
 def command(process: proc.Process) -> str:
-    """A command line without secrets; the name alone where there is none."""
+    """Return a command line without secrets; the name alone where there is none."""
     with suppress(OSError):
         text = Path(f"/proc/{process.pid}/cmdline").read_bytes().decode(errors="replace")
         if words := [" ".join(word.split()) for word in text.split("\0") if word]:
@@ -209,30 +215,30 @@ def waits_in(pid: int) -> str:
 
 
 async def dump_all(lines: Sequence[ProcessLine], until: float) -> tuple[list[Thread], list[str]]:
-    """Stacks of all processes that have some, and why others have none."""
+    """Return the stacks of all processes that have some, and why others have none."""
     turn = asyncio.Semaphore(AT_ONCE)
     ours = proc.ancestors()
-    chosen = [one for one in lines if not one.state.startswith("ended")][:MOST_DUMPED]
+    chosen = [line for line in lines if not line.state.startswith("ended")][:MOST_DUMPED]
     if stacks.py_spy() is None:
         return [], [stacks.MISSING]
 
-    async def one(line: ProcessLine) -> list[Thread] | str:
+    async def in_turn(line: ProcessLine) -> list[Thread] | str:
         async with turn:
             return await dump_one(line, line.pid not in ours, until)
 
     threads: list[Thread] = []
     notes: list[str] = []
-    for found in await asyncio.gather(*map(one, chosen)):
-        if isinstance(found, str):
-            if not (threads and found.endswith(stacks.NO_PYTHON)):  # said with its command elsewhere
-                notes.append(found)
+    for result in await asyncio.gather(*map(in_turn, chosen)):
+        if isinstance(result, str):
+            if not (threads and result.endswith(stacks.NO_PYTHON)):  # said with its command elsewhere
+                notes.append(result)
         else:
-            threads += sorted(found, key=lambda thread: not thread.main)
+            threads += sorted(result, key=lambda thread: not thread.main)
     return threads, notes
 
 
 async def dump_one(line: ProcessLine, pause: bool, until: float) -> list[Thread] | str:
-    """A process that cannot be paused, or is stopped anyway, is read as it is. We must not pause ourselves."""
+    """Read a stack; without pausing what cannot be paused, is stopped anyway, or is this process."""
     stopped = line.state.startswith("stopped")
     ways = (True, False) if pause and not stopped else (False,)
     why = f"no time was left to read process {line.pid}"
@@ -255,55 +261,55 @@ async def dump_one(line: ProcessLine, pause: bool, until: float) -> list[Thread]
 
 
 def wake(pid: int) -> None:
-    """A debugger that is killed may leave stopped what it was about to pause."""
+    """Continue a process: a debugger that is killed may leave stopped what it was about to pause."""
     if proc.state_of(pid) == "stopped":
         with suppress(OSError):
             os.kill(pid, signal.SIGCONT)
 
 
 def guilty(lines: Sequence[ProcessLine], threads: Sequence[Thread]) -> Thread | None:
-    """The first thread of the deepest process that is at somebody's work: the others wait for it.
+    """Return the first thread of the deepest process that is at somebody's work: the others wait for it.
 
     One that is stopped, or uses a CPU, waits for nobody.
     """
     depth: dict[int, int] = {}
-    state = {one.pid: one.state for one in lines}
-    for one in lines:
-        depth[one.pid] = depth.get(one.parent, -1) + 1
+    state = {line.pid: line.state for line in lines}
+    for line in lines:
+        depth[line.pid] = depth.get(line.parent, -1) + 1
 
     def weight(thread: Thread) -> tuple[bool, bool, bool, int]:
         stopped = state.get(thread.pid, "").startswith("stopped")
         return thread.works, stopped, thread.active, depth.get(thread.pid, 0)
 
-    return max((one for one in threads if one.main and one.frames), key=weight, default=None)
+    return max((thread for thread in threads if thread.main and thread.frames), key=weight, default=None)
 
 
 def remarks(pid: int, lines: Sequence[ProcessLine], threads: Sequence[Thread], culprit: Thread | None) -> list[str]:
-    """What the processes' states say beside the stacks."""
-    by_pid = {one.pid: one for one in lines}
-    python = {one.pid for one in threads}
+    """Return what the processes' states say beside the stacks."""
+    by_pid = {line.pid: line for line in lines}
+    python = {thread.pid for thread in threads}
     if pid not in by_pid:
         return [f"process {pid} is gone"]
-    said = []
-    for one in lines:
-        if one.state == "stopped":
-            said.append(f"process {one.pid} is stopped (SIGSTOP); kill -CONT {one.pid} lets it go on")
-        elif one.state.startswith("ended"):
-            said.append(f"process {one.pid} has ended; its parent {one.parent} has not collected it")
-        elif one.waits_in.startswith("futex") and one.parent in by_pid and was_forked(one.pid, one.parent):
-            if culprit is not None and culprit.pid == one.pid:
-                said.append(
-                    f"child {one.pid} was forked and waits for a lock; if a thread of its parent {one.parent} held it "
-                    "at the fork, that thread does not exist in the child and nobody will release it"
+    notes = []
+    for line in lines:
+        if line.state == "stopped":
+            notes.append(f"process {line.pid} is stopped (SIGSTOP); kill -CONT {line.pid} lets it go on")
+        elif line.state.startswith("ended"):
+            notes.append(f"process {line.pid} has ended; its parent {line.parent} has not collected it")
+        elif line.waits_in.startswith("futex") and line.parent in by_pid and was_forked(line.pid, line.parent):
+            if culprit is not None and culprit.pid == line.pid:
+                notes.append(
+                    f"child {line.pid} was forked and waits for a lock; if a thread of its parent {line.parent} held "
+                    "it at the fork, that thread does not exist in the child and nobody will release it"
                 )
-        elif one.pid not in python and python:
-            where = f" in {one.waits_in}" if one.waits_in else ""
-            said.append(f"child {one.pid} ({one.command}) is {one.state}{where}")
-    return said
+        elif line.pid not in python and python:
+            where = f" in {line.waits_in}" if line.waits_in else ""
+            notes.append(f"child {line.pid} ({line.command}) is {line.state}{where}")
+    return notes
 
 
 def was_forked(pid: int, parent: int) -> bool:
-    """Whether a child still runs its parent's program: same place of its arguments, which every exec chooses anew."""
+    """Return whether a child still runs its parent's program: every exec places its arguments anew."""
 
     def place(of: int) -> str:
         text = Path(f"/proc/{of}/stat").read_bytes().decode(errors="replace")
@@ -321,7 +327,3 @@ def last_lines(log: Path, work: LoggedWork | None = None) -> tuple[str, ...]:
         lines = work.lines(lines)
     redactor = Redactor()
     return tuple(shortened(line, LONGEST_LINE) for line in [redactor.line(line) for line in lines][-LOG_LINES:])
-
-
-def shortened(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]}…"

@@ -33,7 +33,7 @@ class ForkDenied(ScalableError, RuntimeError):  # noqa: N818 - what happened, no
 
 
 @dataclass(frozen=True, slots=True)
-class Fork:
+class ForkReport:
     """A fork with other threads, as it is reported."""
 
     policy: str
@@ -50,7 +50,7 @@ class Fork:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class ForkGuard:
     policy: str
     exceptions: tuple[str, ...]
     on_fork: Callable[[dict[str, Any]], object]
@@ -65,7 +65,7 @@ class Guard:
         stack = list(frames(frame))
         site = call_site(stack)
         excepted = any(within(module_of(frame), self.exceptions) for frame in stack)
-        fork = Fork(
+        fork = ForkReport(
             policy=self.policy,
             file=site.f_code.co_filename if site else "?",
             line=site.f_lineno if site else 0,
@@ -77,7 +77,7 @@ class Guard:
         if not fork.allowed:
             raise ForkDenied(f"{fork}; {REMEDY}")
 
-    def report(self, fork: Fork, *, aloud: bool) -> None:
+    def report(self, fork: ForkReport, *, aloud: bool) -> None:
         """Count it, say it, and tell the supervisor; a process that was forked before has no line to it."""
         thread = threading.get_ident()
         if thread in self.busy:
@@ -102,11 +102,11 @@ REMEDY = (
     'start a new program (subprocess, multiprocessing.get_context("spawn") or "forkserver"), or accept the risk in '
     "the manifest: policies: {fork: {policy: deny, allow: [the.module]}}"
 )
-_installed: Guard | None = None
+_installed: ForkGuard | None = None
 
 
 def nobody(facts: dict[str, Any]) -> None:
-    """For those who need no report."""
+    """Report to nobody."""
 
 
 def install(policy: str, allow: Sequence[str] = (), on_fork: Callable[[dict[str, Any]], object] = nobody) -> None:
@@ -116,7 +116,7 @@ def install(policy: str, allow: Sequence[str] = (), on_fork: Callable[[dict[str,
         raise UsageError(f"{policy!r} is no fork policy; choose one of {', '.join(POLICIES)}")
     if _installed is not None:
         raise UsageError(f"the fork guard is in place already, with the policy {_installed.policy}, and cannot change")
-    guard = Guard(policy, tuple(allow), on_fork, os.getpid(), set())
+    guard = ForkGuard(policy, tuple(allow), on_fork, os.getpid(), set())
 
     def hook(event: str, arguments: object) -> None:  # a plain function: a method costs each event ten times as much
         if event == "os.fork" or event == "os.forkpty":
@@ -128,7 +128,7 @@ def install(policy: str, allow: Sequence[str] = (), on_fork: Callable[[dict[str,
 
 
 def protections() -> dict[str, Any]:
-    """What protects this process, as it is now; only what is imported already is asked for its version."""
+    """Return what protects this process now; versions only of what is imported already."""
     modules = {name: sys.modules[name] for name in REPORTED if name in sys.modules}
     return {
         "guard": _installed.policy if _installed else None,
@@ -147,7 +147,7 @@ def present(names: Collection[str]) -> dict[str, str]:
 
 
 def native_threads() -> int:
-    """Python's own list lacks the threads of C libraries."""
+    """Count all threads: Python's own list lacks those of C libraries."""
     try:
         return len(os.listdir("/proc/self/task"))  # noqa: PTH208 - the fastest way
     except OSError:  # no /proc
@@ -159,7 +159,7 @@ def known_threads() -> int:
 
 
 def settled() -> int:
-    """The native threads that remain after those that are just ending have ended."""
+    """Return the native threads that remain after those that are just ending have ended."""
     deadline = time.monotonic() + ENDING_S
     while (threads := native_threads()) > 1 and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -167,15 +167,15 @@ def settled() -> int:
 
 
 def frames(frame: FrameType | None) -> Sequence[FrameType]:
-    found = []
+    stack = []
     while frame is not None:
-        found.append(frame)
+        stack.append(frame)
         frame = frame.f_back
-    return found
+    return stack
 
 
 def call_site(stack: Sequence[FrameType]) -> FrameType | None:
-    """The innermost frame of code that is not there to fork for others."""
+    """Return the innermost frame of code that is not there to fork for others."""
     for frame in stack:
         if module_of(frame).partition(".")[0] not in STARTERS:
             return frame

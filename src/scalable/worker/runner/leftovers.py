@@ -1,4 +1,4 @@
-"""What a piece of work leaves in its runner: undone where that is possible, else named, and the runner is replaced.
+"""Leftovers of a piece of work in its runner: undone where possible, else named, and the runner is replaced.
 
 Undone after every work: the current folder, closed or replaced streams, the environment, signal handlers, timers, the
 umask, processes in sessions of their own, and the pools of joblib and monitors of tqdm, which start again by
@@ -22,8 +22,8 @@ from contextlib import suppress
 from scalable import proc
 from scalable.wording import plural
 from scalable.worker.runner import guard
+from scalable.worker.runner.environment import current_folder
 from scalable.worker.runner.output import Output, marked
-from scalable.worker.runner.path import here
 
 HELPER = re.compile(rb"from [\w.]*(resource_tracker|forkserver) import main")
 """The command line of a process that multiprocessing or joblib keeps for all that they start later."""
@@ -41,7 +41,7 @@ class Baseline:
     def __init__(self, outputs: list[Output], watch_faults: Callable[[], object]) -> None:
         self.outputs = outputs
         self.watch_faults = watch_faults
-        self.home = here()
+        self.home = current_folder()
         self.environment = variables()
         self.handlers = [(number, getsignal(number)) for number in signal.valid_signals()]
         self.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
@@ -94,7 +94,7 @@ class Baseline:
         signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
 
     def spinning(self) -> list[str]:
-        """Native threads that go on computing."""
+        """Return native threads that go on computing."""
         if time.monotonic() - self.listened < LISTEN_EVERY_S or guard.native_threads() == 1:
             return []
         deadline = time.monotonic() + QUIET_WITHIN_S
@@ -122,7 +122,7 @@ def close_pools() -> None:
 
 
 def threads() -> list[str]:
-    """Threads of Python beside this one that do not end by themselves at once."""
+    """Return threads of Python beside this one that do not end by themselves at once."""
     if guard.known_threads() == 1:
         return []
     own = {threading.current_thread(), *(each for each in threading.enumerate() if each.name == KEPT)}
@@ -134,35 +134,35 @@ def threads() -> list[str]:
 
 
 def processes() -> list[str]:
-    """Living processes of this one that do not end by themselves at once."""
+    """Return living processes of this one that do not end by themselves at once."""
     while end_detached():
         pass  # what they had started is now ours
     deadline = time.monotonic() + guard.ENDING_S
     while (left := living()) and time.monotonic() < deadline:
         time.sleep(0.001)
-    return [f"process {one.pid} ({one.name})" for one in left]
+    return [f"process {process.pid} ({process.name})" for process in left]
 
 
 def end_detached() -> bool:
     """End the processes that gave themselves a session of their own; whether there were any."""
-    detached = [one for one in children() if one.alive and one.session != os.getsid(0)]
-    for one in detached:
+    detached = [child for child in children() if child.alive and child.session != os.getsid(0)]
+    for child in detached:
         with suppress(OSError):
-            os.kill(one.pid, signal.SIGKILL)
-            os.waitpid(one.pid, 0)
+            os.kill(child.pid, signal.SIGKILL)
+            os.waitpid(child.pid, 0)
     return bool(detached)
 
 
 def living() -> list[proc.Process]:
     left: list[proc.Process] = []
-    for one in children():
-        if not one.alive:
+    for child in children():
+        if not child.alive:
             with suppress(OSError):  # the next work must not wait for it in place of its own
-                os.waitpid(one.pid, os.WNOHANG)
-        elif is_helper(one.pid):
-            left += filter(None, map(proc.look, proc.children(one.pid)))
+                os.waitpid(child.pid, os.WNOHANG)
+        elif is_helper(child.pid):
+            left += filter(None, map(proc.look, proc.children(child.pid)))
         else:
-            left.append(one)
+            left.append(child)
     return left
 
 
@@ -185,10 +185,10 @@ def is_helper(pid: int) -> bool:
 
 
 def busy_threads() -> int:
-    """Other threads of this process that use a CPU, or wait for one."""
-    own, found = str(threading.get_native_id()), 0
+    """Return other threads of this process that use a CPU, or wait for one."""
+    own, busy = str(threading.get_native_id()), 0
     for thread in os.listdir("/proc/self/task"):  # noqa: PTH208
         with suppress(OSError):
             if thread != own:
-                found += proc.content(f"/proc/self/task/{thread}/stat").rpartition(b")")[2].split()[0] == b"R"
-    return found
+                busy += proc.content(f"/proc/self/task/{thread}/stat").rpartition(b")")[2].split()[0] == b"R"
+    return busy

@@ -25,7 +25,7 @@ LARGEST = 1 << 62  # version 1 has no word for no limit
 
 
 class Unavailable(Exception):  # noqa: N818 - no error: there are machines without
-    """Why there is no group, for people."""
+    """The reason why there is no group, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,13 @@ class MemoryGroup:
     def __init__(self, path: Path, version: int) -> None:
         self.path = path
         self.version = version
+        self.peak_file: int | None = None
+        self.peak_before = 0
+        """The kernel's highest figure when the count began, where it could not be set back."""
 
     @classmethod
     def make(cls, name: str, limit_bytes: int, base: Path | None = None) -> MemoryGroup | None:
-        """A new group, or nothing where the machine gives us none. ``base`` is where groups are made, if not here."""
+        """Make a group, or return None where the machine gives us none. ``base`` is where, if not here."""
         try:
             return cls._make(name, limit_bytes, base)
         except (Unavailable, OSError):
@@ -53,7 +56,7 @@ class MemoryGroup:
 
     @classmethod
     def why_not(cls, base: Path | None = None) -> str:
-        """Why ``make`` gives nothing, for people; empty where it works. Tries it."""
+        """Try ``make`` and return why it gives nothing, for people; empty where it works."""
         try:
             cls._make("trial", 1 << 30, base).close()
         except Unavailable as reason:
@@ -79,7 +82,7 @@ class MemoryGroup:
         return self.write("cgroup.procs", pid)
 
     def set_limit(self, limit_bytes: int) -> bool:
-        """Without swap where that can be said. Version 1 refuses a limit below what cannot be freed."""
+        """Set the limit, without swap where that can be said. Version 1 refuses one below what cannot be freed."""
         limit = max(proc.PAGE, limit_bytes)
         if self.version == 2:
             self.write("memory.swap.max", 0)
@@ -91,19 +94,61 @@ class MemoryGroup:
         return done
 
     def limit(self) -> int:
-        """Bytes; 0 if none is set."""
+        """Return the limit in bytes; 0 if none is set."""
         text = self.read("memory.max" if self.version == 2 else "memory.limit_in_bytes").strip()
         return int(text) if text.isdecimal() and int(text) < LARGEST else 0
 
     def out_of_memory(self) -> int:
-        """How many of its processes the kernel has killed for want of memory."""
+        """Return how many of its processes the kernel has killed for want of memory."""
         return self.numbers("memory.events" if self.version == 2 else "memory.oom_control").get("oom_kill", 0)
+
+    def begin_peak(self) -> None:
+        """Count the highest use from now on. Kernels set it back in version 1, and in version 2 from Linux 6.12 on."""
+        file = self.path / ("memory.peak" if self.version == 2 else "memory.max_usage_in_bytes")
+        if self.version == 1 and written(file, "0"):
+            self.peak_before = 0
+            return
+        if self.version == 2 and self.peak_file is None:
+            with suppress(OSError):
+                self.peak_file = os.open(file, os.O_RDWR)
+        if self.peak_file is not None:
+            try:
+                os.write(self.peak_file, b"reset")  # holds for whoever reads by this very descriptor
+            except OSError:
+                os.close(self.peak_file)
+                self.peak_file = None
+        self.peak_before = 0 if self.peak_file is not None else self.highest()
+
+    def peak(self) -> int:
+        """Return the highest use since the count began, without what is now cache of files; 0 if that is not known.
+
+        A group counts the pages of files that its processes read, which the kernel takes back when memory is short.
+        """
+        highest = self.highest()
+        if highest <= self.peak_before:
+            return 0
+        use = self.numbers("memory.stat")
+        cache = use.get("file" if self.version == 2 else "cache", 0) - use.get("shmem", 0)
+        return max(0, highest - max(0, cache))
+
+    def highest(self) -> int:
+        """Return the kernel's figure; 0 where it has none (version 2 before Linux 5.19)."""
+        text = ""
+        if self.peak_file is not None:
+            with suppress(OSError):
+                text = os.pread(self.peak_file, 64, 0).decode()
+        else:
+            text = self.read("memory.peak" if self.version == 2 else "memory.max_usage_in_bytes")
+        return int(text) if text.strip().isdecimal() else 0
 
     def pids(self) -> list[int]:
         return [int(line) for line in self.read("cgroup.procs").split() if line.isdecimal()]
 
     def close(self) -> bool:
         """Remove the group. One whose processes live stays; the next one made here removes it once they have ended."""
+        if self.peak_file is not None:
+            os.close(self.peak_file)
+            self.peak_file = None
         until = time.monotonic() + CLOSE_WITHIN_S
         while not removed(self.path):
             if self.pids() or time.monotonic() > until:
@@ -112,10 +157,7 @@ class MemoryGroup:
         return True
 
     def read(self, file: str) -> str:
-        try:
-            return proc.content(f"{self.path}/{file}").decode()
-        except OSError:
-            return ""
+        return "\n".join(proc.lines(self.path / file))
 
     def write(self, file: str, value: int) -> bool:
         return written(self.path / file, str(value))
@@ -126,7 +168,7 @@ class MemoryGroup:
 
 
 def place_here() -> GroupFolder:
-    """Where groups of this process are to be made."""
+    """Return where groups of this process are to be made."""
     for version, mount, root in memory_mounts():
         own = own_group(version)
         path = mount / os.path.relpath(own, root)
@@ -150,7 +192,7 @@ def place_at(path: Path) -> GroupFolder:
 
 
 def divided(path: Path, top: Path) -> GroupFolder:
-    """A version 2 group that passes its memory controller on: this one if it may be divided, or the one above."""
+    """Return a version 2 group that passes its memory controller on: this one if it can, else the one above."""
     if os.access(path, os.W_OK) and passes_on(path):
         return GroupFolder(path, 2)
     limit = "memory.max"
@@ -171,33 +213,26 @@ def passes_on(path: Path) -> bool:
 
 
 def memory_mounts() -> Iterator[tuple[int, Path, str]]:
-    """Hierarchies that may limit memory: version, where it is mounted, and what part of it; version 1 first."""
-    try:
-        lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    except OSError:
-        return
-    found = []
-    for line in lines:
-        left, _, right = line.partition(" - ")
-        root, mount = left.split()[3:5]
-        kind, _, options = right.split()[:3]
-        if kind == "cgroup2" or (kind == "cgroup" and "memory" in options.split(",")):
-            found.append((2 if kind == "cgroup2" else 1, Path(mount), root))
-    yield from sorted(found)
+    """Yield hierarchies that may limit memory: version, mount point, and what part of it; version 1 first."""
+    versions = {"cgroup2": 2, "cgroup": 1}
+    yield from sorted(
+        (versions[mount.kind], Path(mount.point), mount.root)
+        for mount in proc.mounts()
+        if mount.kind == "cgroup2" or (mount.kind == "cgroup" and "memory" in mount.options.split(","))
+    )
 
 
 def own_group(version: int) -> str:
-    """The group this process is in, as the hierarchy calls it."""
-    with suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
-            number, controllers, path = line.split(":", 2)
-            if (version == 2 and number == "0") or (version == 1 and "memory" in controllers.split(",")):
-                return path
+    """Return the group this process is in, as the hierarchy calls it."""
+    for line in proc.lines("/proc/self/cgroup"):
+        number, controllers, path = line.split(":", 2)
+        if (version == 2 and number == "0") or (version == 1 and "memory" in controllers.split(",")):
+            return path
     return "/"
 
 
 def group_name(name: str) -> str:
-    """A name that says whose it is, so that it can be removed once its maker has died."""
+    """Return a name that says whose it is, so that it can be removed once its maker has died."""
     maker = proc.look(os.getpid())
     simple = re.sub(r"[^\w.-]+", "-", name.removeprefix("scalable-"))[:60]
     return f"scalable-{os.getpid()}-{maker.started if maker else 0}-{simple or 'group'}"
@@ -239,7 +274,4 @@ def written(path: Path, text: str) -> bool:
 
 
 def words(path: Path) -> list[str]:
-    try:
-        return path.read_text().split()
-    except OSError:
-        return []
+    return " ".join(proc.lines(path)).split()

@@ -16,14 +16,16 @@ off: a worker that pauses at 80 % of its memory and never gets below it again ha
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from scalable import proc
 
 OWN_SHARE = 0.02  # of the limit left to the worker beyond what it uses, since it grows a little while it serves
 BEYOND = 1.25  # of the limit that a worker with its jobs may use: the supervisor acts first if it can
 POD_HEADROOM = 0.03  # of a pod's memory that jobs may not use: at the limit the kernel ends the whole pod, not the job
+CLOSER = 1.02  # of the sum at which processes were last looked at closely, from which on they are again
 LEAST_POD_HEADROOM = 32 * 2**20  # for the processes that look after the worker
 
 
@@ -48,25 +50,60 @@ def told_in_pod(limit: int) -> int:
 
 
 def proportional(pid: int) -> int:
-    """Bytes in memory, with pages that several processes share divided among them; needs about a millisecond."""
-    try:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return proc.resident(pid)
+    """Return the bytes in memory, shared pages divided among those who share them; takes about a millisecond."""
+    shared = proc.figure(f"/proc/{pid}/smaps_rollup", "Pss")
+    return proc.resident(pid) if shared is None else shared
+
+
+class TreePeak:
+    """The most memory that a process and all it has started used together, seen by looking again and again.
+
+    Of several processes each page counts once, divided among those that share it (PSS): what each of them has resident,
+    added up, is too much by their libraries, and after a fork by all that they have in common. Telling shared pages
+    apart takes about a millisecond for each process, so it is done only when the plain sum grows.
+    """
+
+    def __init__(self) -> None:
+        self.highest = 0
+        self.looked_at = 0
+        """The plain sum when shared pages were last told apart."""
+
+    def note(self, resident: int, pids: Sequence[int]) -> int:
+        """Take what processes have resident, added up, and return the highest use so far."""
+        if resident <= self.highest:
+            return self.highest
+        if len(pids) > 1:
+            if resident <= CLOSER * self.looked_at:
+                return self.highest
+            self.looked_at = resident
+            resident = sum(map(proportional, pids))
+        self.highest = max(self.highest, resident)
+        return self.highest
+
+
+class ReapedChildren:
+    """The largest child of this process that was waited for: those that come and go between two looks are seen by it.
+
+    The kernel keeps one figure for a process's whole life, so only a child larger than all before it counts. A child
+    begins as its parent, so one that never was larger than that is not told apart from it.
+    """
+
+    def __init__(self) -> None:
+        self.largest = largest_child()
+
+    def grown(self, own_peak: int) -> int:
+        """Return the size of a child that was larger than this process and than all before it; 0 if there was none."""
+        before, self.largest = self.largest, largest_child()
+        return self.largest if self.largest > max(before, own_peak) else 0
+
+
+def largest_child() -> int:
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 
 def oom_kills() -> int:
-    """How many processes the kernel has killed on this machine because memory ran out."""
-    try:
-        for line in Path("/proc/vmstat").read_text().splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    except (OSError, ValueError, IndexError):
-        pass
-    return 0
+    """Return how many processes the kernel has killed on this machine because memory ran out."""
+    return proc.figure("/proc/vmstat", "oom_kill") or 0
 
 
 def readable(size: int) -> str:

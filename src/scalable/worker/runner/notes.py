@@ -11,7 +11,7 @@ logger = logging.getLogger("scalable")
 
 
 def unheard(facts: dict[str, Any]) -> None:
-    """Outside a runner nobody listens: a line of the log is all there can be."""
+    """Log a note: outside a runner nobody listens."""
     logger.info("%s", json.dumps(facts))
 
 
@@ -24,6 +24,6 @@ def note(event: str, **facts: Any) -> None:
 
 
 def use(tell: Callable[[dict[str, Any]], object]) -> None:
-    """In a runner: what carries notes to its supervisor."""
+    """Set what carries notes to the supervisor, in a runner."""
     global _tell
     _tell = tell

@@ -1,4 +1,4 @@
-"""What jobs print: a mark before each line names its runner's process and the job's number in it: ``[4711.3] epoch 4``.
+"""The output of jobs: each line is marked with its runner's process and the job's number in it: ``[4711.3] epoch 4``.
 
 By the mark, lines of jobs that share a log can be told apart. Only what goes through Python's streams has it; what C
 code or a program that the job has started prints stands in the log without. A line is written when it is complete.
@@ -57,11 +57,11 @@ def marked(number: int) -> MarkedStream:
 
 def take_over() -> list[Output]:
     """Mark what this process prints, unless a person reads it on a terminal."""
-    found = []
+    outputs = []
     for name, number in STREAMS:
         if (stream := getattr(sys, name)) is not None:
             stream.reconfigure(line_buffering=True)  # what is said before a hang is to be in the log
             if not os.isatty(number):
                 setattr(sys, name, marked(number))
-            found.append((name, number, os.dup(number)))
-    return found
+            outputs.append((name, number, os.dup(number)))
+    return outputs

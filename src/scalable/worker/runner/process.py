@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import pickle
-import re
 import secrets
 import select
 import signal
@@ -22,12 +21,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from scalable import proc
+from scalable import mpi, proc
+from scalable.mpi import RUNNER_MARK
 from scalable.observe.logs import last_lines, without_time
-from scalable.worker.runner.environment import child_environment
+from scalable.worker.runner.environment import child_environment, python_path
 from scalable.worker.runner.limits import MemoryGroup
 from scalable.worker.runner.memory import proportional
-from scalable.worker.runner.path import python_path
+from scalable.worker.runner.stacks import TOLD_FRAME, place_of
 from scalable.worker.runner.stamp import Stamp
 from scalable.worker.runner.wire import BLOCK, LARGEST_ANSWER, LINE_CLOSED, Frames, MessageKind, frame
 
@@ -38,10 +38,8 @@ EXIT_WITHIN_S = 1.0  # what atexit handlers of libraries get when a runner is no
 GONE_WITHIN_S = 1.0  # a process that has hung up is about to end, as a rule
 DIE_WITHIN_S = 10.0  # the kernel has to free what it used
 LONGEST_FAULT = 1 << 16  # bytes of what faulthandler wrote that are searched for the place of a crash
-FRAME = re.compile(r'File "(.+)", line (\d+) in (.+)')
 CLOSED = "its code has closed the connection to its worker (os.closerange?), so that nothing can be heard of it"
 NONSENSE = "something other than an answer came over the connection to its worker: its code wrote nonsense to it"
-RUNNER_MARK = "SCALABLE_RUNNER"
 WORKER_MARK = "SCALABLE_WORKER_MARK"
 
 
@@ -89,6 +87,10 @@ class Runner:
         self.pace = float("inf")
         """Seconds of its last work."""
         self.resident = 0
+        self.pids: list[int] = []
+        """Its processes, when it was last looked at."""
+        self.outside_group = 0
+        """Bytes that it had before it came into its group, which does not count them."""
         self.cpu = 0.0
         self.runnable = False
         """One of its processes was running, or would have been if a CPU had been free."""
@@ -107,7 +109,7 @@ class Runner:
         """What is closed when it has ended."""
         self.process: subprocess.Popen[bytes] | None = None
         self.transport: asyncio.Transport | None = None
-        self.conversation: Conversation
+        self.conversation: RunnerProtocol
         self.line: socket.socket | None = None
         """The same line as the transport's, still open when that has closed its own."""
         self.exit: int | None = None
@@ -167,7 +169,7 @@ class Runner:
                 self.spawn(theirs)
             self.watch(gone)
             self.transport, self.conversation = await loop.create_connection(
-                lambda: Conversation(heard, gone), sock=ours
+                lambda: RunnerProtocol(heard, gone), sock=ours
             )
             return await asyncio.wait_for(asyncio.shield(ready), START_WITHIN_S)
         except TimeoutError:
@@ -199,7 +201,7 @@ class Runner:
 
     def spawn(self, line: socket.socket) -> None:
         settings = self.settings
-        told = {
+        options = {
             "line": line.fileno(),
             "stamp": self.stamp.fd,
             "faults": self.faults,
@@ -211,7 +213,7 @@ class Runner:
             {**os.environ, **python_path()}, cpus=settings.cpus, grpc=settings.grpc, extra=settings.environment
         )
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "scalable.worker.runner", json.dumps(told)],
+            [sys.executable, "-P", "-m", "scalable.worker.runner", json.dumps(options)],
             env={**environment, RUNNER_MARK: self.mark, WORKER_MARK: settings.mark},
             stdin=subprocess.DEVNULL,
             stdout=settings.output,
@@ -225,6 +227,7 @@ class Runner:
         """Have the kernel hold the limit where it lets us; else looking must do."""
         assert self.pid is not None
         self.group = MemoryGroup.make(f"scalable-{self.mark}", room)
+        self.outside_group = proc.resident(self.pid)
         if self.group is not None and not self.group.add(self.pid):
             self.group.close()
             self.group = None
@@ -239,12 +242,18 @@ class Runner:
         """Memory and CPU of all its processes; closely, with what they share counted once."""
         if self.pid is None:
             return
-        found = [one for one in map(proc.look, proc.tree(self.pid)) if one is not None]
-        measure = proportional if closely and len(found) > 1 else proc.resident
-        self.resident = sum(measure(one.pid) for one in found)
-        self.cpu = sum(one.cpu_s for one in found)
-        self.stopped = any(one.pid == self.pid and one.state in "Tt" for one in found)
-        self.runnable = any(one.state == "R" for one in found)
+        processes = [process for process in map(proc.look, proc.tree(self.pid)) if process is not None]
+        measure = proportional if closely and len(processes) > 1 else proc.resident
+        self.pids = [process.pid for process in processes]
+        self.resident = sum(map(measure, self.pids))
+        self.cpu = sum(process.cpu_s for process in processes)
+        self.stopped = any(process.pid == self.pid and process.state in "Tt" for process in processes)
+        self.runnable = any(process.state == "R" for process in processes)
+
+    def counted_peak(self) -> int:
+        """Return the highest memory of its current work by the kernel's own count; 0 where it keeps none."""
+        counted = self.group.peak() if self.group is not None else 0
+        return counted + self.outside_group if counted else 0
 
     async def status(self) -> int | None:
         """How it ended, once all that it had said was heard; nothing if it lives on."""
@@ -277,8 +286,8 @@ class Runner:
     def fault(self) -> str:
         """Where Python was when it crashed, by its own last words."""
         lines = os.pread(self.faults, LONGEST_FAULT, 0).decode(errors="replace").splitlines()
-        found = next(filter(None, map(FRAME.search, lines)), None)
-        return f" in {found[3]} ({'/'.join(Path(found[1]).parts[-2:])}:{found[2]})" if found else ""
+        frame = next(filter(None, map(TOLD_FRAME.search, lines)), None)
+        return f" in {place_of(frame)}" if frame else ""
 
     async def was_killed(self) -> bool:
         """By others, before we end it."""
@@ -318,6 +327,7 @@ class Runner:
                     self.line.shutdown(socket.SHUT_WR)  # a copy of it is open here, so closing one tells nobody
                 await self.exited(EXIT_WITHIN_S)
             killed = await self.end_tree()
+            await self.end_steps(idle)
             if self.process.poll() is None:  # with no file left to open nothing is seen of it
                 self.process.kill()
             await self.exited(DIE_WITHIN_S)
@@ -344,6 +354,14 @@ class Runner:
             logger.exception("processes of a runner may be left")
             return 0
 
+    async def end_steps(self, idle: bool) -> None:
+        """End what it started on the nodes of a batch job: killing the launcher here leaves that alive."""
+        job = os.environ.get("SLURM_JOB_ID")
+        if idle or job is None or mpi.NODES not in {**os.environ, **self.settings.environment}:
+            return
+        if not await asyncio.to_thread(mpi.end_steps, job, self.mark):
+            logger.error("processes of a runner may be left on nodes of job %s: Slurm did not end its steps", job)
+
     async def exited(self, within: float) -> None:
         assert self.process is not None
         deadline = asyncio.get_running_loop().time() + within
@@ -351,7 +369,7 @@ class Runner:
             await asyncio.sleep(0.005)
 
 
-class Conversation(asyncio.Protocol):
+class RunnerProtocol(asyncio.Protocol):
     def __init__(self, heard: Callable[[MessageKind, Any], None], gone: Callable[[str], None]) -> None:
         self.heard = heard
         self.gone = gone
@@ -372,8 +390,8 @@ class Conversation(asyncio.Protocol):
 
 def answer(content: bytes) -> tuple[Any, ...]:
     """How a piece of work ended: its cause, value and message, what it took and what it left."""
-    cause, value, message, seconds, cpu_s, peak, left = pickle.loads(content)
-    return cause, value, message, seconds, cpu_s, peak, left
+    cause, value, message, seconds, cpu_s, peak, left, load_s = pickle.loads(content)
+    return cause, value, message, seconds, cpu_s, peak, left, load_s
 
 
 READ: Mapping[MessageKind, Callable[[bytes], Any]] = {
@@ -388,4 +406,4 @@ def readable(line: socket.socket | None) -> bool:
         return False
     poll = select.poll()  # select itself knows no more than 1024 files
     poll.register(line, select.POLLIN)
-    return any(found & select.POLLIN for _, found in poll.poll(0))
+    return any(event & select.POLLIN for _, event in poll.poll(0))

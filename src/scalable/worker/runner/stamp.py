@@ -42,7 +42,7 @@ PLAIN = frozenset({int, float, type(None)})
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a run last said of itself."""
+    """The latest report of a run on itself."""
 
     count: int = 0
     """How often progress was reported; 0 for a run that says nothing."""
@@ -65,7 +65,7 @@ def progress(step: float, of: float | None = None, note: str = "") -> None:
 
 @contextmanager
 def long_step(seconds: float) -> Iterator[None]:
-    """What happens inside may take so long without a sign of life. It ends with the block."""
+    """Declare that the block may take so long without a sign of life."""
     stamp = _attached
     declared = stamp.declare(seconds) if stamp else None
     try:
@@ -105,7 +105,7 @@ class Stamp:
 
     @classmethod
     def attach(cls, fd: int) -> Stamp:
-        """In the child, which then has the page and needs the fd no more; ``use`` it for ``progress``."""
+        """Map the page in the child, which needs the fd no more; ``use`` it for ``progress``."""
         stamp = cls(fd)
         os.close(fd)
         stamp.fd = -1
@@ -130,7 +130,7 @@ class Stamp:
         return declared
 
     def withdraw(self, declared: object) -> None:
-        """The clock starts anew when a long step ends, else the run would at once count as silent since it began."""
+        """Start the clock anew when a long step ends, else the run would count as silent since it began."""
         if self._declared.pop(declared, None) is not None:
             self._allow()
 
@@ -139,14 +139,14 @@ class Stamp:
         self._words[FORKS] += 1
 
     def read(self) -> Progress:
-        """The newest record that is whole; the one before if a writer was killed in the middle of it."""
+        """Return the newest whole record; the one before if a writer was killed in the middle of it."""
         last = self._last
         record = last.count, last.at, last.step, last.of, last.note
         for _ in range(READS):
             newest = self._words[SEQUENCE]
-            found = (self._record(newest) or self._record(newest - 1)) if newest else NOTHING
-            if found:
-                record = found
+            latest = (self._record(newest) or self._record(newest - 1)) if newest else NOTHING
+            if latest:
+                record = latest
                 break
         until = self._times[UNTIL]
         self._last = Progress(*record, until if until > 0 else None, self._words[FORKS])
@@ -162,7 +162,7 @@ class Stamp:
 
     @property
     def begun(self) -> int:
-        """How many runs the child has begun."""
+        """The number of runs that the child has begun."""
         return self._words[BEGUN]
 
     def close(self) -> None:
@@ -188,9 +188,9 @@ class Stamp:
     def _record(self, sequence: int) -> Record | None:
         start = STARTS[sequence & 1]
         slot = self._page[start : start + SLOT]
-        found, count, at, step, of, whole, length = RECORD.unpack_from(slot, CHECKSUM)
+        number, count, at, step, of, whole, length = RECORD.unpack_from(slot, CHECKSUM)
         body = slot[CHECKSUM : CHECKSUM + RECORD.size + min(length, LONGEST_NOTE)]
-        if found < sequence or crc32(body) != int.from_bytes(slot[:CHECKSUM], byteorder):
+        if number < sequence or crc32(body) != int.from_bytes(slot[:CHECKSUM], byteorder):
             return None
         note = body[RECORD.size :].decode("utf-8", "ignore")
         return count, at, as_given(step, whole & 1), as_given(of, whole & 2), printable(note)
@@ -207,7 +207,7 @@ class Stamp:
 
 
 def shared_memory() -> int:
-    """A file of one page that only those have who are given it. Where it can, nobody may make it shorter:
+    """Make a file of one page that only those have who are given it. Where it can, nobody may make it shorter:
     a reader of memory that is gone dies."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("scalable-stamp", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -224,14 +224,14 @@ def shared_memory() -> int:
 
 
 def number(value: Any) -> float | None:
-    """Whatever a run gave as a number; None if it is none, since a mistake in a report must not fail a run."""
+    """Return what a run gave as a number; None if it is none, since a mistake in a report must not fail a run."""
     for read in (operator.index, float):
         try:
-            found: float = read(value)
-            float(found)
+            value_read: float = read(value)
+            float(value_read)
         except Exception:  # noqa: BLE001 - it comes from the user's own classes
             continue
-        return found
+        return value_read
     return None
 
 
@@ -247,5 +247,5 @@ def as_given(value: float, whole: int) -> float | None:
 
 
 def printable(note: str) -> str:
-    """Without what would move a terminal's cursor."""
+    """Replace what would move a terminal's cursor."""
     return note if note.isprintable() else "".join(letter if letter.isprintable() else " " for letter in note)

@@ -23,7 +23,7 @@ from scalable.worker.runner import ends
 from scalable.worker.runner.evidence import Evidence, LoggedWork, collect, last_lines
 from scalable.worker.runner.memory import memory_limits, oom_kills, readable
 from scalable.worker.runner.process import Runner, Settings, Started
-from scalable.worker.runner.work import End, GivenWork, Told, verdict
+from scalable.worker.runner.work import End, GivenWork, Listener, verdict
 
 logger = logging.getLogger("scalable")
 
@@ -42,16 +42,18 @@ MOST_RETURNS = 3  # runners that ended before they began with a piece of work; t
 
 
 class Supervisor:
-    def __init__(self, settings: Settings, slots: int, told: Told) -> None:
+    def __init__(self, settings: Settings, slots: int, listener: Listener) -> None:
         self.settings = settings
         self.slots = slots
-        self.told = told
+        self.listener = listener
         self.works: dict[str, GivenWork] = {}
         """All that was given and has not ended, in the order it came."""
         self.waiting: deque[GivenWork] = deque()
         self.runners: list[Runner] = []
         self.dropped: set[Runner] = set()
         """Those that have nothing more to do, until they have ended."""
+        self.ended_runners = 0
+        """How many there were and are no more."""
         self.failed_starts = 0.0
         self.sign_every_s = 1.0
         self.signed = 0.0
@@ -68,13 +70,13 @@ class Supervisor:
         """For runners from now on; a runner with others does no further work."""
         if settings != self.settings:
             self.settings = settings
-            for runner in [one for one in self.runners if one.ready and not one.ending and one.current is None]:
+            for runner in [each for each in self.runners if each.ready and not each.ending and each.current is None]:
                 self.drop(runner)
             self.feed()
 
     def give(self, key: str, content: bytes) -> None:
         if self.closed or self.leaving:
-            self.told.ended(End(key, ends.PREEMPTED, message="its worker is leaving"))
+            self.listener.ended(End(key, ends.PREEMPTED, message="its worker is leaving"))
             return
         work = self.works[key] = GivenWork(key, content)
         self.waiting.append(work)
@@ -101,7 +103,7 @@ class Supervisor:
             if ending:  # it died a moment ago, and its end is on its way
                 return
             if not (work.runs and is_stuck(work.silence(), silent_for)):
-                self.told.seen([work.sign(alive=True)])
+                self.listener.seen([work.sign(alive=True)])
                 return
         if self.take_back(key, cause, message):
             return
@@ -158,7 +160,7 @@ class Supervisor:
             self.keep(self.start(self.another()))
 
     def free(self) -> Runner | None:
-        able = [one for one in self.runners if one.ready and not one.ending and self.fit(one)]
+        able = [runner for runner in self.runners if runner.ready and not runner.ending and self.fit(runner)]
         for runner in able:
             if runner.current is None:
                 return runner
@@ -191,7 +193,9 @@ class Supervisor:
         words = runner.last_words()
         self.failed_starts += KILLED_START if await runner.was_killed() else 1
         await runner.end()
-        if self.failed_starts >= FAILED_STARTS and not any(one.ready for one in self.runners if one is not runner):
+        if self.failed_starts >= FAILED_STARTS and not any(
+            other.ready for other in self.runners if other is not runner
+        ):
             self.failed_starts = 0
             for work in list(self.waiting):
                 self.take_back(work.key, ends.CANNOT_START, f"no runner process starts: {words}")
@@ -201,9 +205,9 @@ class Supervisor:
 
     # Ends come out
 
-    def heard(self, runner: Runner, told: tuple[str, bytes, str, float, float, int | None, str]) -> None:
+    def heard(self, runner: Runner, report: tuple[str, bytes, str, float, float, int | None, str, float]) -> None:
         """A runner answered for the work it was in; if that left something in it, it begins with nothing further."""
-        cause, value, message, seconds, cpu_s, peak, left = told
+        cause, value, message, seconds, cpu_s, peak, left, load_s = report
         work: GivenWork = runner.sent.popleft()
         runner.answered += 1
         runner.pace = seconds
@@ -218,8 +222,9 @@ class Supervisor:
             work.wait_again()
             self.waiting.appendleft(work)
         else:
-            highest = max(work.peak, peak or 0) or None
-            end = End(work.key, cause, value, message, seconds, cpu_s, highest)
+            counted = runner.counted_peak() if peak is not None else 0
+            highest = max(work.peak, peak or 0, counted) or None
+            end = End(work.key, cause, value, message, seconds, cpu_s, highest, load_s=load_s)
             if cause == ends.OUT_OF_MEMORY:
                 end = replace(end, raised=True, done=(RAISED_FOR_MEMORY,))
                 self.keep(self.end_with_its_lines(work, end, work.logged(runner.answered)))
@@ -241,10 +246,10 @@ class Supervisor:
 
     def end(self, work: GivenWork, end: End) -> None:
         del self.works[work.key]
-        self.told.ended(end)
+        self.listener.ended(end)
 
     def told_of_fork(self, runner: Runner, facts: dict[str, Any]) -> None:
-        self.told.forked(runner.current.key if runner.current else "", facts)
+        self.listener.forked(runner.current.key if runner.current else "", facts)
 
     def hung_up(self, runner: Runner) -> None:
         """A runner is gone, by itself or killed by someone else; or it cannot be heard any more."""
@@ -292,11 +297,11 @@ class Supervisor:
 
     async def end_with_its_runner(self, work: GivenWork, runner: Runner, evidence: bool) -> None:
         """Look at it first if that is wanted, then kill it with everything it started."""
-        found = None
+        collected = None
         if evidence and runner.pid is not None:
             stamped = runner.stamp.read()
             with suppress(Exception):  # whatever goes wrong with looking, it must die
-                found = await collect(
+                collected = await collect(
                     runner.pid,
                     fault_file=runner.fault_file,
                     log=runner.settings.log,
@@ -311,7 +316,7 @@ class Supervisor:
         number = runner.stamp.begun
         killed = await runner.end()
         runner.sent.popleft()
-        end = work.end(work.killed_for, work.message, killed, found)
+        end = work.end(work.killed_for, work.message, killed, collected)
         await self.end_with_its_lines(work, end, work.logged(number))
         self.return_rest(runner)
         self.remove(runner)
@@ -329,6 +334,7 @@ class Supervisor:
         self.end(work, end)
 
     def remove(self, runner: Runner) -> None:
+        self.ended_runners += 1
         with suppress(ValueError):
             self.runners.remove(runner)
         self.feed()
@@ -342,6 +348,7 @@ class Supervisor:
 
     async def let_go(self, runner: Runner) -> None:
         await runner.end()
+        self.ended_runners += 1
         self.dropped.discard(runner)
 
     # Looking on
@@ -365,11 +372,11 @@ class Supervisor:
             self.signed = now
             self.kills_before, self.kills = self.kills, oom_kills()
             there = [work for work in self.works.values() if work.runner is None or not work.runner.ending]
-            self.told.seen([work.sign() for work in there])
+            self.listener.seen([work.sign() for work in there])
 
     def look_at(self, runner: Runner) -> None:
         runner.look()
-        runner.current.peak = max(runner.current.peak, runner.resident)
+        runner.current.note_memory()
         self.compare(runner)
         ended = runner.exit is None and runner.process is not None and runner.process.poll() is not None
         if ended or (runner.stopped and not runner.has_begun):  # someone stopped it while it had nothing to do

@@ -30,11 +30,11 @@ class MessageKind(IntEnum):
 
 
 def pack(value: Any) -> bytes:
-    """As Dask does it: what is defined in a script or a notebook travels by value, everything else by name."""
+    """Pickle as Dask does: what is defined in a script or a notebook travels by value, all else by name."""
     try:
-        found = pickle.dumps(value, protocol=5)
-        if b"__main__" not in found:
-            return found
+        plain = pickle.dumps(value, protocol=5)
+        if b"__main__" not in plain:
+            return plain
     except Exception:  # noqa: BLE001 - pickling calls the value's own code; cloudpickle can do more
         pass
     packed: bytes = cloudpickle.dumps(value, protocol=5)
@@ -78,7 +78,7 @@ class Line:
         """Threads of the user's code may have something to tell while an answer is sent; so may a signal handler."""
 
     def read(self) -> tuple[MessageKind, bytes] | None:
-        """The next message; nothing when the other side is gone."""
+        """Return the next message; None when the other side is gone."""
         while not self.waiting:
             piece = self.connection.recv(BLOCK)
             if not piece:

@@ -5,23 +5,23 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from scalable.stuck import LONGEST_GAP_S
 from scalable.wording import plural
 from scalable.worker.runner import ends
 from scalable.worker.runner.evidence import Evidence, LoggedWork
-from scalable.worker.runner.memory import readable
+from scalable.worker.runner.memory import TreePeak, readable
 from scalable.worker.runner.process import Runner
 from scalable.worker.runner.stamp import Progress
 
 BUSY_SHARE = 0.05  # of one CPU; a process tree that uses less is not seen to work
-LONGEST_GAP_S = 5.0  # between two looks; a longer one is no silence of the run but of this machine, which was asleep
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a piece of work ended; ``cause`` is empty if it finished."""
+    """The end of a piece of work; ``cause`` is empty if it finished."""
 
     key: str
     cause: str = ends.FINISHED
@@ -30,6 +30,8 @@ class End:
     seconds: float = 0.0
     cpu_s: float = 0.0
     peak: int | None = None
+    load_s: float = 0.0
+    """What of ``seconds`` went into loading its code: imports, in the first work of a process."""
     evidence: Evidence | None = None
     silent_s: float = 0.0
     """For how long it had said nothing when it was found stuck."""
@@ -41,7 +43,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What can be seen of a piece of work from outside."""
+    """The signs of life of a piece of work, as seen from outside."""
 
     key: str
     progressed: bool
@@ -64,7 +66,7 @@ class Sign:
 
 
 @dataclass(slots=True)
-class Told:
+class Listener:
     """Whom the supervisor tells what happens."""
 
     ended: Callable[[End], None]
@@ -92,6 +94,8 @@ class GivenWork:
     cpu_s: float = 0.0
     looked: float = 0.0
     peak: int = 0
+    tree: TreePeak = field(default_factory=TreePeak)
+    """What its processes were seen to use together."""
     killed_for: str = ""
     message: str = ""
     silent_s: float = 0.0
@@ -110,19 +114,26 @@ class GivenWork:
         self.stamped, self.reports = 0.0, False
         self.idle_s = self.cpu_s = 0.0
         self.cpu_before = self.runner.cpu
+        if self.runner.group is not None:
+            self.runner.group.begin_peak()
+
+    def note_memory(self) -> None:
+        """Take what its processes use now, as its runner has just seen it."""
+        assert self.runner is not None
+        self.peak = max(self.peak, self.tree.note(self.runner.resident, self.runner.pids))
 
     def logged(self, number: int) -> LoggedWork:
-        """What its lines in the log are known by, if it was the n-th of its runner."""
+        """Return what its lines in the log are known by, if it was the n-th of its runner."""
         assert self.runner is not None
         ago = time.monotonic() - self.began
         return LoggedWork(self.runner.pid or 0, number, time.time() - ago)
 
     def wait_again(self) -> None:
-        """Its runner ended and had not come to it."""
+        """Wait again: its runner ended and had not come to it."""
         self.runner, self.began = None, 0.0
 
     def silence(self) -> float:
-        """For how long it gave no sign, by what can be seen here now; whoever asked may have been told late."""
+        """Return for how long it gave no sign, by what can be seen here now; whoever asked may have heard late."""
         assert self.runner is not None
         now, stamped = time.monotonic(), self.runner.stamp.read()
         if (stamped.until or 0.0) > now:
@@ -134,12 +145,12 @@ class GivenWork:
         return min(idle_s, now - latest) if latest else idle_s
 
     def last_word(self, stamped: Progress) -> float:
-        """When it last reported. The page is its own once it has begun, which may be before we know that it has."""
+        """Return when it last reported. The page is its own once it has begun, which may be before we know."""
         assert self.runner is not None
         return stamped.at or 0.0 if self.runner.has_begun else 0.0
 
     def sign(self, *, alive: bool = False) -> Sign:
-        """What has changed since the last look; ``alive`` if it is known not to be stuck."""
+        """Return what has changed since the last look; ``alive`` if it is known not to be stuck."""
         now = time.monotonic()
         runner = self.runner
         if runner is None or not self.runs:
@@ -175,7 +186,7 @@ class GivenWork:
         )
 
     def end(self, cause: str, message: str, killed: int, evidence: Evidence | None = None) -> End:
-        """Its end with its runner, of which so many processes were killed."""
+        """Return its end with its runner, of which so many processes were killed."""
         done = [f"{plural(killed, 'process')} killed, none left" if killed else "nothing of it was left to end"]
         if evidence is not None and evidence.processes:
             done.insert(0, f"stacks of {plural(len(evidence.processes), 'process')} saved")
@@ -195,7 +206,7 @@ class GivenWork:
 def verdict(
     how: str, work: GivenWork, status: int | None, in_group: int, on_machine: bool, room: int | None
 ) -> tuple[str, str]:
-    """What a runner died of that we did not kill, and a sentence about it."""
+    """Return what a runner died of that we did not kill, and a sentence about it."""
     of = f" of {readable(room)}" if room is not None else ""
     used = f"; it used {readable(work.peak)}{of}" if work.peak else ""
     if in_group:

@@ -33,6 +33,7 @@ from scalable.store.artefacts import open_artefacts
 from scalable.store.tables import results
 from scalable.sweeps.compiling import Compiled, compiled
 from scalable.sweeps.loading import importable
+from tests.helpers.settings import without_settings
 from tests.helpers.waiting import until
 from tests.tools import processes
 
@@ -142,7 +143,7 @@ class Miniature:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("SCALABLE_")}
+        kept = without_settings()
         return {**kept, "SCALABLE_CACHE_DIR": str(self.folder / "cache"), MARK: self.mark}
 
     def start(self, *arguments: str, script: str = "") -> Started:
@@ -192,8 +193,8 @@ class Miniature:
         return {row.run_key: row for row in found}
 
     def committed(self) -> set[str]:
-        """Keys of rows in the database itself, read without helping: opening a store moves what was left for it."""
-        statement = f"SELECT run_key FROM {results.name}"
+        """Keys of finished rows in the database, read without helping: opening a store moves what was left for it."""
+        statement = f"SELECT run_key FROM {results.name} WHERE run_status = 'finished'"
         if self.store.startswith("postgresql"):
             with psycopg.connect(self.store, connect_timeout=10) as server:
                 return {key for (key,) in server.execute(statement.encode())}
@@ -246,9 +247,10 @@ def labels(work: Compiled) -> tuple[dict[tuple[str, str], str], dict[str, str]]:
     """How executions are noted: of kept stages by stage and key, of rows by their key."""
     stages, rows = {}, {}
     for cell, where in work.cells:
-        stages["table", cell.keys["table"]] = f"table-{where.asset}"
-        stages["fitted", cell.keys["fitted"]] = f"fitted-{where.asset}-{where.variant}-{where.fold}"
-        rows[cell.run_key] = f"row-{where.asset}-{where.variant}-{where.fold}-{where.cost_bps:g}"
+        (variant,), (asset, fold), (cost,) = where
+        stages["table", cell.keys["table"]] = f"table-{asset}"
+        stages["fitted", cell.keys["fitted"]] = f"fitted-{asset}-{variant}-{fold}"
+        rows[cell.run_key] = f"row-{asset}-{variant}-{fold}-{cost:g}"
     return stages, rows
 
 
@@ -278,8 +280,9 @@ def undisturbed(work: Compiled) -> dict[str, Any]:
     """The metrics of every row, by key, as the same arithmetic gives them here."""
     found = {}
     for key, where in work.expected:
-        fitted = len(where.asset) * float(where.variant) / 3 + where.fold
-        found[key] = {"score": fitted - where.cost_bps / 7, "buys": int(fitted)}
+        (variant,), (asset, fold), (cost,) = where
+        fitted = len(str(asset)) * float(variant) / 3 + int(fold)
+        found[key] = {"score": fitted - float(cost) / 7, "buys": int(fitted)}
     return found
 
 

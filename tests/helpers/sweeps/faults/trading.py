@@ -53,7 +53,8 @@ def rows(folder: Path) -> Metrics:
         found = list(store.rows(Filter(sweep=NAME)))
     assert all(row.finished for row in found)
     return {
-        (row.variant, str(row.asset), int(row.fold or 0), float(row.cost_bps or 0)): dict(row.metrics) for row in found
+        (row.variant, str(row.axes["asset"]), int(row.axes["fold"]), float(row.axes["cost_bps"])): dict(row.metrics)
+        for row in found
     }
 
 

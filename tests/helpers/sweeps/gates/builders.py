@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from scalable.catalogue import Variant
+from scalable.axes import Axis, AxisKind
 from scalable.store import Row, RowStatus
-from scalable.sweeps.grid import Cell
-from scalable.sweeps.results import Outcome, Same, same
+from scalable.sweeps.grid import Cell, Grid
+from scalable.sweeps.questions import TRADING_GUARDS, TRADING_PRIMARY, Question
+from scalable.sweeps.results import Outcome, Same, Variant, same
+from scalable.sweeps.rows import row_of
 
 ASSETS = ("AAVEUSDC", "UNIUSDC", "LDOUSDC", "ARBUSDC", "OPUSDC")
 VARIANTS = ("none", "sigmoid", "isotonic")
@@ -21,8 +23,21 @@ USUAL = {
 }  # fmt: skip
 SPREAD = 0.05  # of a metric between folds, as a part of it
 NOISE = 0.01  # of the difference between two variants in a fold, as a part of the metric
+TRADING = Question(TRADING_PRIMARY, guards=TRADING_GUARDS)
 Gains = Mapping[Any, Mapping[str, float]]
 """By variant and metric."""
+
+
+GRID = Grid(
+    compare={"calibration": VARIANTS},
+    over=(Axis("asset", ASSETS), Axis("fold", (0, 1, 2, 3, 4), AxisKind.PERIODS)),
+    average={"cost_bps": (10.0, 30.0)},
+    baseline=("none",),
+)
+
+
+def a_cell(variant: Variant, asset: str, fold: int, cost: float) -> Cell:
+    return Cell((variant,), (asset, fold), (cost,))
 
 
 def key(cell: Cell) -> str:
@@ -31,7 +46,7 @@ def key(cell: Cell) -> str:
 
 def cells(variants: Iterable[Variant] = VARIANTS, folds: int = 5, costs: Iterable[float] = (10.0, 30.0)) -> list[Cell]:
     return [
-        Cell("calibration", variant, asset, fold, cost)
+        a_cell(variant, asset, fold, cost)
         for variant in variants
         for asset in ASSETS
         for fold in range(folds)
@@ -40,7 +55,7 @@ def cells(variants: Iterable[Variant] = VARIANTS, folds: int = 5, costs: Iterabl
 
 
 def row(cell: Cell, metrics: Mapping[str, Any], **changed: Any) -> Row:
-    return Row(run_key=key(cell), sweep="calibration", metrics=metrics, **cell._asdict(), **changed)
+    return row_of("calibration", GRID, cell, run_key=key(cell), metrics=metrics, **changed)
 
 
 def failed(cell: Cell) -> Row:
@@ -56,26 +71,29 @@ def an_outcome(
     failing: Callable[[Cell], bool] = lambda cell: False,
     trades: Callable[[Cell], float] = lambda cell: 80.0,
     usual: Mapping[str, float] = USUAL,
+    question: Question | None = None,
     of: Iterable[Cell] | None = None,
 ) -> Outcome:
     """``gains`` are in units of the noise: {"isotonic": {"sharpe": 1.5}} has an effect of about 1.5."""
     chance = np.random.default_rng(seed)
     every = list(cells() if of is None else of)
-    shared: dict[tuple[str, int], dict[str, float]] = {}
-    own: dict[tuple[Same, str, int], dict[str, float]] = {}
+    shared: dict[tuple[Any, ...], dict[str, float]] = {}
+    own: dict[tuple[Same, tuple[Any, ...]], dict[str, float]] = {}
     gained = {same(variant): gain for variant, gain in (gains or {}).items()}
     rows = {}
     for cell in every:
-        level = shared.setdefault((cell.asset, cell.fold), {name: SPREAD * chance.normal() for name in usual})
-        noise = own.setdefault((same(cell.variant), cell.asset, cell.fold), {name: chance.normal() for name in usual})
-        wanted = gained.get(same(cell.variant), {})
+        level = shared.setdefault(cell.block, {name: SPREAD * chance.normal() for name in usual})
+        variant = same(cell.variant[0])
+        noise = own.setdefault((variant, cell.block), {name: chance.normal() for name in usual})
+        wanted = gained.get(variant, {})
         metrics = {
             name: value * (1 + level[name] + NOISE * (noise[name] + 2**0.5 * wanted.get(name, 0.0)))
-            - cell.cost_bps / 10_000
+            - float(cell.averaged[0]) / 10_000
             for name, value in usual.items()
         }
         if "trades" in usual:
             metrics["trades"] = trades(cell)
         if not without(cell):
             rows[key(cell)] = failed(cell) if failing(cell) else row(cell, metrics)
-    return Outcome("calibration", [(key(cell), cell) for cell in every], rows, baseline)
+    asked = TRADING if question is None else question
+    return Outcome("calibration", GRID, [(key(cell), cell) for cell in every], rows, baseline, question=asked)

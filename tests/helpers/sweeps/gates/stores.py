@@ -11,6 +11,7 @@ from scalable.manifest import load_file
 from scalable.store import Row, RowStatus, open_store
 from scalable.sweeps.grid import Cell
 from scalable.sweeps.loading import outcome
+from scalable.sweeps.rows import row_of
 from tests.helpers.sweeps.gates.builders import ASSETS, Gains, an_outcome, key
 
 MANIFEST = f"""version: 1
@@ -42,12 +43,12 @@ def a_folder(path: Path, gains: Gains | None = None, **options: Any) -> Path:
 def fill(path: Path, make: Callable[[Cell], Row | None], sweep: str = "calibration") -> None:
     manifest = load_file(path / "scalable.yaml", env=os.environ).manifest
     with open_store(f"sqlite:///{path / '.scalable/results.db'}") as store:
-        expected = outcome(manifest, sweep, store, path).expected
+        results = outcome(manifest, sweep, store, path)
         rows = []
-        for run_key, cell in expected:
+        for run_key, cell in results.expected:
             if (found := make(cell)) is not None:
                 told: dict[str, Any] = {"metrics": found.metrics, "run_status": found.run_status, "error": found.error}
-                rows.append(Row(run_key=run_key, sweep=sweep, elapsed_s=2.5, **cell._asdict(), **told))
+                rows.append(row_of(sweep, results.grid, cell, run_key=run_key, elapsed_s=2.5, **told))
         store.put(rows)
 
 

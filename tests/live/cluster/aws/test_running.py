@@ -24,7 +24,7 @@ from scalable.session.session import ScalableSession
 from tests.helpers.cluster.aws.amazon import REGION, Hands
 from tests.helpers.cluster.aws.running import KINDS, a_spec, kind
 from tests.helpers.cluster.scenes import Driver, all_ended, expect_no_secrets, lose_a_worker, variable
-from tests.helpers.waiting import LONG_S, until
+from tests.helpers.waiting import CLUSTER_S, LONG_S, until
 
 __all__ = ["kind"]
 
@@ -147,7 +147,7 @@ def test_a_driver_that_is_killed_leaves_nothing(kind: str, hands: Hands, tmp_pat
     reapers = driver.kill()
     assert until(lambda: left_behind(driver.run) == []), left_behind(driver.run)
     assert until(lambda: all_ended(hands.running.values()))
-    assert until(lambda: not any(one.is_running() for one in reapers))
+    assert until(lambda: not any(one.is_running() for one in reapers), CLUSTER_S)
 
 
 DRIVER = """
@@ -156,7 +156,7 @@ from pathlib import Path
 from scalable.cluster.aws.provider import AwsProvider
 from scalable.session.session import ScalableSession
 from scalable.planning.resources import ScalePlan
-from tests.providers.aws.test_running import a_spec
+from tests.helpers.cluster.aws.running import a_spec
 
 if __name__ == "__main__":
     handle = AwsProvider().build_cluster(a_spec(Path({folder!r}), {kind!r}))

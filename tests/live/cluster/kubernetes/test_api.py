@@ -38,7 +38,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 @asynccontextmanager
 async def a_kube(patience: float = 5.0) -> AsyncIterator[tuple[Server, Kube]]:
     async with a_server() as server:
-        kube = Kube(Cluster(NAMESPACE, url=server.url), patience=patience, answer_within=2.0)
+        kube = Kube(Cluster(NAMESPACE, url=server.url), patience=patience, answer_within=LONG_S)
         kube.answered = True
         try:
             yield server, kube

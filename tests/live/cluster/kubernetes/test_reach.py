@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from distributed.security import Security
 
-from scalable.cluster.base import Fate, LaunchRefused, WorkerTemplate
+from scalable.cluster.base import LaunchRefused, WorkerFate, WorkerTemplate
 from scalable.cluster.kubernetes import reach
 from scalable.cluster.kubernetes.api import Cluster
 from scalable.cluster.kubernetes.launcher import KubernetesLauncher
@@ -166,7 +166,7 @@ def test_workers_that_leave_because_the_relay_is_lost_are_not_to_blame() -> None
             assert isinstance(launcher.reach, ThroughRelay)
             launcher.reach.heard("relay-lost", {"reason": "cut"})
             worker.fate = None
-            assert await worker.learn_fate(0.1) == Fate(
+            assert await worker.learn_fate(0.1) == WorkerFate(
                 Loss.PREEMPTED, f"the connection to the relay broke; pod {worker.name}: the scheduler is gone"
             )
 
@@ -192,7 +192,9 @@ def test_pods_that_wait_for_a_node_while_the_relay_is_replaced_are_given_up() ->
             server.change("pods", RELAY, phase="Running", podIP="10.0.0.9")
             await relay
             await soon(lambda: server.names("pods") == ["b", "c", RELAY])
-            assert workers["a"].fate == Fate(Loss.PREEMPTED, "pod a had not started: the relay is now at 10.0.0.9")
+            assert workers["a"].fate == WorkerFate(
+                Loss.PREEMPTED, "pod a had not started: the relay is now at 10.0.0.9"
+            )
             assert workers["b"].fate is workers["c"].fate is None
             server.remove("pods", "b")
             server.remove("pods", "c")

@@ -20,7 +20,7 @@ from pathlib import Path
 def score(*, asset, fold, calibration="none"):
     if Path("broken").exists() and (asset, fold, calibration) == ("C", 3, "isotonic"):
         raise ValueError("no price at 2024-03-01")
-    noise = (7 * fold + len(asset) + ord(asset[0])) % 5 / 20
+    noise = (7 * fold + 3 * ord(asset)) % 11 / 20
     gain = 1.0 + noise / 2 if calibration == "isotonic" else 0.0
     return {"sharpe": 1 + noise + gain, "sortino": 2 + noise + gain, "trades": 90 + fold}
 """
@@ -52,7 +52,7 @@ def test_a_failed_run_makes_a_sweep_incomplete_and_its_verdict_no_lock_until_it_
     status, out, _ = call("run", "--sweep", "calibration", "--format", "json")
     told = json.loads(out)
     assert (status, told["complete"], told["finished"], told["expected"]) == (1, False, 49, 50)
-    assert told["failed"] == {"C calibration isotonic fold 3 at 0 bps": "ValueError: no price at 2024-03-01"}
+    assert told["failed"] == {"isotonic C fold 3": "ValueError: no price at 2024-03-01"}
     assert project.ended()[0] == "failed"
 
     status, out, _ = call("decide", "calibration", "--format", "json")

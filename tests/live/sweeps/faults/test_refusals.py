@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -16,7 +17,8 @@ from sqlalchemy import create_engine, text
 from scalable.observe import read
 from scalable.store import Row, SweepStatus, open_store
 from scalable.store.outbox import Entry
-from scalable.store.tables import VERSION
+from scalable.store.versions import VERSION
+from tests.helpers.store.earlier import TO_VERSION_4
 from tests.helpers.sweeps.faults.fixtures import Make
 from tests.helpers.sweeps.faults.miniature import Miniature, metrics, undisturbed, wait_for
 from tests.tools.postgres import PrivatePostgres
@@ -114,6 +116,8 @@ def test_tables_of_an_older_version_are_brought_up_to_date(make: Make) -> None:
     before = mini.rows()
     for table in ("ftf_config", "ftf_config_history", "incidents", "dead_letters", "leases", "counters"):
         change(mini.store_url, f"DROP TABLE IF EXISTS {table}")
+    for statement in TO_VERSION_4:
+        change(mini.store_url, statement)
     change(mini.store_url, "DROP TABLE scalable_attempts")
     change(mini.store_url, "ALTER TABLE finetune_results DROP COLUMN run_id")
     change(mini.store_url, "DELETE FROM scalable_schema")
@@ -129,7 +133,7 @@ def test_rows_that_the_database_refuses_for_good_are_told_and_follow_without_bei
     open_store(mini.store_url).close()
     change(
         mini.store_url,
-        "CREATE TRIGGER closed BEFORE INSERT ON finetune_results WHEN NEW.asset = 'BB' "
+        "CREATE TRIGGER closed BEFORE INSERT ON scalable_rows WHEN json_extract(NEW.axes, '$.asset') = 'BB' "
         "BEGIN SELECT RAISE(ABORT, 'not these'); END",
     )
     status, said = mini.here()
@@ -162,7 +166,7 @@ def test_a_full_disk_of_artefacts_ends_the_sweep_with_the_place_and_the_remedy_a
         status, said = mini.here()
         assert status == 1
         assert f"{small}: the result of stage table could not be kept: No space left on device" in said
-        assert "free some space (scalable cache gc --older-than 7d)" in said
+        assert "free some space (scalable admin cache gc --older-than 7d)" in said
         assert len(mini.executed()) < 12, "every other unit would be computed in vain, too"
         assert mini.rows() == {}
         with open_store(mini.store_url) as store:
@@ -190,8 +194,8 @@ def test_a_full_disk_of_the_store_loses_nothing_that_was_acknowledged(make: Make
         assert started.wait() == -signal.SIGKILL and mini.gone()
         stopper.unlink()
         entries = [Entry.from_line(line) for each in elsewhere.glob("*") for line in each.read_bytes().splitlines(True)]
-        rows = [entry.record for entry in entries if isinstance(entry.record, Row)]
-        kept = {f"row-{row.asset}-{row.variant}-{row.fold}-{row.cost_bps:g}" for row in rows}
+        axes = [dict[str, Any](entry.record.axes) for entry in entries if isinstance(entry.record, Row)]
+        kept = {f"row-{each['asset']}-{each['depth']}-{each['fold']}-{each['cost_bps']:g}" for each in axes}
         before = len(mini.executed())
         completes(mini)
         assert kept and not kept & set(mini.executed()[before:]), "what is kept elsewhere is found there"

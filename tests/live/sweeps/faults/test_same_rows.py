@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.helpers.settings import remove_settings
 from tests.helpers.sweeps.faults.miniature import Started, wait_for
 from tests.helpers.sweeps.faults.trading import NAME, assert_same, naive, rows, swept, write
 
@@ -18,8 +18,7 @@ TWO = {"provider": "local", "max_workers": 2, "processes": True}
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("SCALABLE_")]:
-        monkeypatch.delenv(name)
+    remove_settings(monkeypatch)
     monkeypatch.chdir(tmp_path)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalable.cluster.base import Fate
+from scalable.cluster.base import WorkerFate
 from scalable.cluster.kubernetes.answers import LONGEST, more, read
 from scalable.cluster.kubernetes.reasons import NO_NODE, fate, refusal, waits
 from scalable.engine.events import Loss
@@ -25,7 +25,7 @@ def recorded(name: str) -> dict[str, Any]:
     return found
 
 
-def fate_of(name: str, **more: Any) -> Fate | None:
+def fate_of(name: str, **more: Any) -> WorkerFate | None:
     case = recorded(name)
     return fate(case["pod"], case["events"], case.get("node"), **more)
 
@@ -163,7 +163,7 @@ def test_a_pod_that_had_notice_before_its_node_went_was_preempted() -> None:
 
 
 def test_a_pod_that_vanished_while_it_ran_was_deleted() -> None:
-    assert fate_of("running", gone=True) == Fate(
+    assert fate_of("running", gone=True) == WorkerFate(
         Loss.PREEMPTED, "pod scalable-r1-standard-0 on compute-1 was deleted by somebody"
     )
 

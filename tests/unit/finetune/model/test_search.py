@@ -10,7 +10,7 @@ import pytest
 from scalable.finetune import search as searching
 from scalable.finetune.search import SPACE, Trees, search
 from scalable.finetune.trials import FILE, read
-from scalable.sweeps.stages import scratch_from
+from scalable.worker.runner.scratch import scratch_from
 from scalable.worker.runner.stamp import Stamp, use
 from tests.helpers.finetune.model.builders import a_training, searched, shuffled
 from tests.helpers.finetune.model.edges import edge

@@ -9,10 +9,9 @@ import pytest
 
 from scalable.errors import UsageError
 from scalable.store import ConfigChanged, Store, open_store
-from scalable.sweeps.decisions import Decision
-from scalable.sweeps.gates import decide
+from scalable.sweeps.decisions import Decision, decide
 from scalable.sweeps.locking import LockRefused, in_force, lock, undo
-from tests.helpers.sweeps.gates.builders import an_outcome
+from tests.helpers.sweeps.gates.builders import a_cell, an_outcome
 
 
 @pytest.fixture
@@ -23,14 +22,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture(scope="module")
 def decision() -> Decision:
-    return decide(an_outcome({"isotonic": {"sharpe": 2.0, "sortino": 2.0}, "sigmoid": {"f1": -2.0}}))
+    return decide(an_outcome({"isotonic": {"sharpe": 2.0, "sortino": 2.0}, "sigmoid": {"sharpe": 0.1}}))
 
 
 def test_a_winner_becomes_part_of_the_base_with_its_figures_as_reason(store: Store, decision: Decision) -> None:
     locked = lock(store, decision, "isotonic")
     assert locked.changed
     assert store.config().base_env == {"calibration": "isotonic"}
-    assert store.config().reason.startswith("decided by calibration: better is sharpe +0.0")
+    assert store.config().reason.startswith("decided by calibration: better: sharpe +0.0")
 
 
 def test_what_was_locked_before_stays_in_the_base(store: Store, decision: Decision) -> None:
@@ -40,15 +39,15 @@ def test_what_was_locked_before_stays_in_the_base(store: Store, decision: Decisi
 
 
 def test_another_verdict_is_refused_with_the_reason_and_the_way_around(store: Store, decision: Decision) -> None:
-    with pytest.raises(LockRefused, match=r"KEEP_AVAILABLE.*worse is f1.*--force --reason"):
+    with pytest.raises(LockRefused, match=r"KEEP_AVAILABLE.*as many assets and periods.*--force --reason"):
         lock(store, decision, "sigmoid")
     assert store.config().version == 0
 
 
-def test_an_incomplete_sweep_locks_nothing(store: Store) -> None:
+def test_a_variant_with_a_missing_row_is_not_locked(store: Store) -> None:
     gains = {"isotonic": {"sharpe": 2.0, "sortino": 2.0}}
-    incomplete = decide(an_outcome(gains, without=lambda cell: cell[1:] == ("sigmoid", "OPUSDC", 4, 30.0)))
-    with pytest.raises(LockRefused, match="1 row missing: sigmoid OPUSDC fold 4 at 30 bps"):
+    incomplete = decide(an_outcome(gains, without=lambda cell: cell == a_cell("isotonic", "OPUSDC", 4, 30.0)))
+    with pytest.raises(LockRefused, match="1 row missing: isotonic OPUSDC fold 4 cost_bps 30"):
         lock(store, incomplete, "isotonic")
 
 
@@ -74,7 +73,7 @@ def test_nothing_replaces_a_locked_variant_that_it_was_not_compared_with(
     store: Store, decision: Decision, variant: str
 ) -> None:
     store.set_config({"calibration": "beta"}, factor="calibration", variant="beta", reason="it won", expect_version=0)
-    with pytest.raises(LockRefused, match=r"calibration beta is, .* Add beta to sweeps\.calibration\.variants"):
+    with pytest.raises(LockRefused, match=r"calibration beta is, .* Add beta to sweep calibration"):
         lock(store, decision, variant)
     assert lock(store, decision, variant, force=True, reason="beta is gone").config.base_env == {"calibration": variant}
 

@@ -14,21 +14,21 @@ from scalable.errors import ScalableError
 from scalable.manifest import load_file
 from scalable.store import open_store
 from scalable.sweeps import loading
-from scalable.sweeps.decisions import Verdict
-from scalable.sweeps.grid import Cell
 from scalable.sweeps.results import Outcome
-from tests.helpers.sweeps.gates.builders import an_outcome, cells, key, row
+from scalable.verdicts.rule import Verdict
+from tests.helpers.sweeps.gates.builders import GRID, a_cell, an_outcome, cells, key, row
 from tests.helpers.sweeps.gates.stores import a_folder
 
 GOOD = {"isotonic": {"sharpe": 2.0, "sortino": 2.0}}
-FIRST = Cell("calibration", "none", "AAVEUSDC", 0, 10.0)
+FIRST = a_cell("none", "AAVEUSDC", 0, 10.0)
 
 
 def test_the_table_has_a_line_for_every_cell_and_a_column_for_every_metric() -> None:
     outcome = an_outcome()
     frame = outcome.frame()
     assert frame.shape[0] == 150
-    assert list(frame.columns[:7]) == ["factor", "variant", "asset", "fold", "cost_bps", "run_key", "run_status"]
+    assert list(frame.columns[:6]) == ["factor", "variant", "block", "calibration", "asset", "fold"]
+    assert list(frame.columns[6:9]) == ["cost_bps", "run_key", "run_status"]
     assert set(frame.columns) >= {"sharpe", "trades", "elapsed_s", "attempt"}
     assert frame.sharpe[0] == outcome.rows[key(FIRST)].metrics["sharpe"]
     assert (frame.attrs["complete"], frame.attrs["expected"], frame.attrs["baseline"]) == (True, 150, "none")
@@ -48,8 +48,19 @@ def test_the_largest_number_there_is_as_a_metric_hides_no_other() -> None:
     assert none["metrics"]["sharpe"] == outcome.summary()[0]["metrics"]["sharpe"]
 
 
+def test_a_metric_that_rows_did_not_measure_is_named_and_counted() -> None:
+    outcome = an_outcome()
+    rows = {
+        key: replace(row, metrics={**row.metrics, "latency": None, "f1": None if row.axes["fold"] == 0 else 0.5})
+        for key, row in outcome.rows.items()
+    }
+    partly = replace(outcome, rows=rows)
+    assert partly.unmeasured == {"f1": 30, "latency": 150}
+    assert [(line["metrics"]["latency"], line["metrics"]["f1"]) for line in partly.summary()] == [(None, 0.5)] * 3
+
+
 def test_failed_and_missing_cells_are_in_the_table_without_metrics() -> None:
-    frame = an_outcome(failing=lambda cell: cell.fold == 1, without=lambda cell: cell.fold == 2).frame()
+    frame = an_outcome(failing=lambda cell: cell.block[1] == 1, without=lambda cell: cell.block[1] == 2).frame()
     assert frame.run_status.value_counts().to_dict() == {"finished": 90, "failed": 30, "missing": 30}
     assert frame[frame.run_status != "finished"].sharpe.isna().all()
     assert frame[frame.run_status == "failed"].error.unique().tolist() == ["killed: out of memory"]
@@ -68,7 +79,7 @@ def test_failed_rows_count_in_no_mean() -> None:
 
 def test_the_mean_of_a_fold_is_that_of_its_costs() -> None:
     outcome = an_outcome()
-    both = [outcome.rows[key(FIRST._replace(cost_bps=cost))].metrics["sharpe"] for cost in (10.0, 30.0)]
+    both = [outcome.rows[key(FIRST._replace(averaged=(cost,)))].metrics["sharpe"] for cost in (10.0, 30.0)]
     assert outcome.pairs[False, "none"]["AAVEUSDC", 0]["sharpe"] == pytest.approx(sum(both) / 2)
 
 
@@ -83,20 +94,22 @@ def test_a_fold_in_which_a_cost_has_no_value_has_none() -> None:
 
 def test_rows_of_another_key_are_not_taken_for_this_sweeps() -> None:
     made = an_outcome()
-    outcome = Outcome("calibration", [(run_key[::-1], cell) for run_key, cell in made.expected], made.rows, "none", 150)
+    outcome = Outcome(
+        "calibration", GRID, [(run_key[::-1], cell) for run_key, cell in made.expected], made.rows, "none", 150
+    )
     assert not outcome.complete
     assert outcome.finished == 0
     assert "150 rows of this name were made with other code, data, settings or libraries" in outcome.shortfall()
 
 
 def test_a_sweep_without_cells_is_not_complete() -> None:
-    assert not Outcome("calibration", [], {}, "none").complete
+    assert not Outcome("calibration", GRID, [], {}, "none").complete
 
 
-def test_trades_are_the_rows_buys_where_metrics_do_not_count_them() -> None:
+def test_trades_are_the_metric_buys_where_no_other_counts_them() -> None:
     every = cells(("none",))
-    rows = {key(cell): row(cell, {"sharpe": 1.0}, buys=60 + cell.fold) for cell in every}
-    outcome = Outcome("calibration", [(key(cell), cell) for cell in every], rows, "none")
+    rows = {key(cell): row(cell, {"sharpe": 1.0, "buys": 60 + int(cell.block[1])}) for cell in every}
+    outcome = Outcome("calibration", GRID, [(key(cell), cell) for cell in every], rows, "none")
     assert outcome.trades[False, "none"]["OPUSDC", 3] == 63
     assert outcome.summary()[0]["trades"] == 62
 
@@ -128,5 +141,5 @@ def test_what_is_locked_changes_which_rows_are_expected_of_other_factors(tmp_pat
 
 def test_without_pandas_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(ScalableError, match="pip install pandas"):
+    with pytest.raises(ScalableError, match="frames"):
         an_outcome(of=[FIRST]).frame()

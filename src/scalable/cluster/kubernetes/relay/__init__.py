@@ -1,4 +1,4 @@
-"""How a driver outside a cluster and workers inside it reach each other: one pod, the relay, and one connection to it.
+"""The relay between a driver outside a cluster and workers inside it: one pod, and one connection to it.
 
 ``python -m scalable.cluster.kubernetes.relay`` runs in the cluster. Workers connect to it as if it were the scheduler.
 The driver reaches it by a port-forward and carries all connections, in both directions, over that one (``comm``).

@@ -127,8 +127,8 @@ export class Grid {
       let free = layout.label;
       const first = band * layout.across;
       cells.axes[1].slice(first, first + layout.across).forEach((name, column) => {
-        const x = layout.label + column * layout.group;
-        const text = shortened(context, name, Math.max(layout.group - 4, 64));
+        const x = layout.label + column * layout.spread;
+        const text = shortened(context, name, Math.max(layout.spread - 4, 64));
         if (x < free || x + context.measureText(text).width > layout.width + 4) return;
         context.fillText(text, x, top + HEAD / 2 - 1);
         free = x + context.measureText(text).width + 8;
@@ -159,14 +159,14 @@ export class Grid {
 
   neighbour(key) {
     const { cells } = this;
-    const [variants, assets, folds, costs] = cells.axes.map((axis) => axis.length);
-    const [variant, asset, fold, cost] = cells.place(this.focused);
-    if (key === "Home") return cells.index([variant, 0, 0, cost]);
-    if (key === "End") return cells.index([variant, assets - 1, folds - 1, cost]);
+    const [variants, groups, repeats, parts] = cells.axes.map((axis) => axis.length);
+    const [variant, group, repeat, part] = cells.place(this.focused);
+    if (key === "Home") return cells.index([variant, 0, 0, part]);
+    if (key === "End") return cells.index([variant, groups - 1, repeats - 1, part]);
     if (!STEPS[key]) return undefined;
-    const row = clamp(variant * costs + cost + STEPS[key][0], variants * costs);
-    const column = clamp(asset * folds + fold + STEPS[key][1], assets * folds);
-    return cells.index([Math.floor(row / costs), Math.floor(column / folds), column % folds, row % costs]);
+    const row = clamp(variant * parts + part + STEPS[key][0], variants * parts);
+    const column = clamp(group * repeats + repeat + STEPS[key][1], groups * repeats);
+    return cells.index([Math.floor(row / parts), Math.floor(column / repeats), column % repeats, row % parts]);
   }
 
   move(index) {
@@ -245,11 +245,8 @@ function summary(found) {
 }
 
 function shape(cells) {
-  const nouns = ["variant", "asset", "fold", "cost"];
-  const parts = cells.axes.map((axis, at) =>
-    axis.length > 1 || axis[0] ? `${axis.length} ${nouns[at]}${axis.length === 1 ? "" : "s"}` : "",
-  );
-  return `${cells.factor || cells.sweep}: ${parts.filter(Boolean).join(" × ")}`;
+  const parts = cells.named.map(([name, { length }]) => `${length} ${name}${length === 1 || name.endsWith("s") ? "" : "s"}`);
+  return `${cells.factor || cells.sweep}: ${parts.join(" × ")}`;
 }
 
 function shortened(context, text, width) {

@@ -35,6 +35,7 @@ export function cost(state) {
     ],
     ["May be spent", budget === null ? "" : money(told.budget)],
     ["Left of budget", told.budget_left ? money(told.budget_left) : ""],
+    ...allocation(told.hours),
   ].filter(([, text]) => text);
   each(
     parts.facts,
@@ -44,6 +45,16 @@ export function cost(state) {
     (node, [, text]) => write(node.lastChild, text),
   );
   spark(parts.spark, state.series);
+}
+
+function allocation(hours) {
+  if (!hours) return [];
+  const unit = hours.budget?.unit ?? "core-hours";
+  const left = hours.budget ? `${figure(hours.left.amount)} of ${figure(hours.budget.amount)} ${unit}` : "";
+  return [
+    ["Used", `${figure(hours.used[unit])} ${unit}`],
+    ["Left of allocation", left],
+  ];
 }
 
 function build(root) {

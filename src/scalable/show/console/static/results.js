@@ -92,7 +92,7 @@ export class Results {
     const part = found.complete ? "complete" : `preliminary: ${count(found.finished)} of ${count(found.expected)} rows`;
     write(
       byId("results-note"),
-      `${part}; differences are to the baseline ${found.baseline ?? ""}, with 95 % intervals`,
+      `${part}; ${found.primary ?? ""} decides: ${found.method ?? ""}; differences are to ${found.baseline ?? ""}`,
     );
     const scales = scaled(found.variants);
     const heads = [
@@ -100,8 +100,8 @@ export class Results {
       ["Metric"],
       ["Difference", "number"],
       ["Interval"],
-      ["p, corrected", "number"],
-      ["Effect size d", "number wide-only"],
+      ["p", "number"],
+      ["Role", "wide-only"],
     ];
     table.replaceChildren(
       make(
@@ -155,7 +155,7 @@ function group(variant, scales) {
   return make("tbody", {}, rows);
 }
 
-function effect({ name, delta, ci, p, p_corrected: corrected, d }, most) {
+function effect({ name, role, delta, ci, p, p_corrected: corrected }, most) {
   const interval = ci?.every?.((end) => typeof end === "number") ? ci : null;
   const clear = interval && (interval[0] > 0 || interval[1] < 0);
   return [
@@ -163,7 +163,7 @@ function effect({ name, delta, ci, p, p_corrected: corrected, d }, most) {
     make("td", { class: `number${clear ? " strong" : ""}` }, signed(delta)),
     make("td", {}, interval ? plot(delta, interval, most, clear) : UNKNOWN),
     make("td", { class: "number" }, probability(corrected ?? p)),
-    make("td", { class: "number wide-only" }, signed(d)),
+    make("td", { class: "wide-only" }, role ?? ""),
   ];
 }
 
