@@ -32,7 +32,7 @@ test-rest: $(DEV) system  ## the tests with real processes, clusters and program
 	@$(BIN)/python -m pytest -n $(JOBS) -q -m 'not unit and not journey'
 
 test-all: $(DEV) system  ## everything: also 10,000 generated traces, 50 kills of a sweep, a real MLflow and Airflow
-	@SCALABLE_LONG=1 SCALABLE_TRACES=10000 SCALABLE_KILLS=50 $(BIN)/python -m pytest -n $(JOBS) -q
+	@SCALABLE_LONG=1 SCALABLE_TRACES=10000 SCALABLE_KILLS=50 $(BIN)/python -m pytest -n $(JOBS) -q -o faulthandler_timeout=7200
 
 mutants: $(DEV)  ## plant 30 defects, one at a time, and see which tests catch them; an hour
 	@$(BIN)/python -m tests.tools.mutants --journeys
