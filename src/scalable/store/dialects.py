@@ -59,7 +59,9 @@ from scalable.wording import install_hint
 LARGEST_STATEMENT = 8_000_000  # characters of records sent at once; PostgreSQL takes a thousand times as many at most
 SWITCH_AGAIN_S = 0.01  # creating the tables, which others wait for, takes a few times as long
 SHORTEST_CONNECT_S = 2  # libpq takes shorter times for this one
-LOCKS = {"tables": 0x5CA1AB1E01, "leases": 0x5CA1AB1E02, "config": 0x5CA1AB1E03}  # ours among all of a server's
+LOCKS = {  # ours among all of a server's
+    "tables": 0x5CA1AB1E01, "leases": 0x5CA1AB1E02, "config": 0x5CA1AB1E03, "ledger": 0x5CA1AB1E04,
+}  # fmt: skip
 ESCAPED = "\\u"  # starts a character in JSON that the server's encoding may lack; as text inside it stays as it is
 SILENT_S = 30  # a connection on which nothing arrives for so long is taken for dead
 

@@ -81,7 +81,7 @@ class Tally:
         """What chance alone would do."""
         if self.control is Control.PROGRAMME:
             level = f"judged at {self.level:.2g} instead of {ALPHA:g}, " if self.number is not None else ""
-            return f"{level}all decisions together lock something by chance in at most {ALPHA:.0%} of projects"
+            return f"{level}all decisions together lock something by chance in at most {100 * ALPHA:g} % of projects"
         such = "such sweep" if self.sweeps == 1 else "such sweeps"
         return f"by chance, {self.expected_false_locks:.3g} of {self.sweeps:,} {such} would lock something"
 

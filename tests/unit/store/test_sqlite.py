@@ -139,7 +139,7 @@ def test_the_tables_can_be_read_with_nothing_but_sqlite(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "results.db")
     statement = "SELECT variant, json_extract(metrics, '$.sharpe'), value FROM finetune_results ORDER BY run_key"
     assert set(connection.execute(statement)) == {("isotonic", 1.5, None), ("4", 1.25, None), (None, None, "[1]")}
-    assert connection.execute("SELECT version FROM scalable_schema").fetchall() == [(5,)]
+    assert connection.execute("SELECT version FROM scalable_schema").fetchall() == [(6,)]
     assert connection.execute("SELECT count(*) FROM finetune_runs").fetchone() == (0,)
     connection.close()
 
@@ -203,7 +203,7 @@ def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     connection.execute("INSERT INTO scalable_schema VALUES (7)")
     connection.commit()
     connection.close()
-    with pytest.raises(StoreError, match="has tables of version 7, and this scalable knows version 5; update scalable"):
+    with pytest.raises(StoreError, match="has tables of version 7, and this scalable knows version 6; update scalable"):
         open_store(url)
 
 
