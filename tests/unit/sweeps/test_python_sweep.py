@@ -116,6 +116,31 @@ def test_results_of_a_sweep_are_a_table_a_leaderboard_and_a_decision(module: Any
     assert sweep.decide().complete
 
 
+def test_a_decision_in_python_is_counted_once_for_each_result(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = scalable.Sweep(module.score, **AXES)
+    session = sweep.session()
+    with session.open_store() as store:
+        rows = session.compile("score", store)
+        results = {row.run_key: row.metrics for job in rows.units for row in rows.unit(job, "")()}
+        store.put(row_of("score", rows.grid, rows.where[key], run_key=key, metrics=results[key]) for key in results)
+    result = sweep.results()
+    assert repr(result) and result.leaderboard() and result._repr_html_()
+    ledger = result.decide().ledger
+    assert (ledger.number, ledger.looks, ledger.sweeps, ledger.variants) == (1, 1, 1, 3)
+    assert sweep.decide().ledger.looks == 2
+    assert sweep.decide().to_dict()["ledger"]["expected_false_locks"] == 0.05
+
+    later = sweep.results()
+    assert later.complete
+
+    def away(*_: object) -> None:
+        raise scalable.StoreError("store x does not answer")
+
+    monkeypatch.setattr(type(later.session), "open_store", away)
+    decision = later.decide()
+    assert (decision.complete, decision.ledger.problem) == (True, "store x does not answer")
+
+
 def test_a_variant_without_rows_is_last_on_the_leaderboard_without_figures(module: Any) -> None:
     sweep = scalable.Sweep(module.score, compare={"model": ["svm", "nn"]}, over={"dataset": ["wine"], "fold": [1]})
     assert len(sweep.results().frame) == 2 and "0 of 2" in sweep.results()._repr_html_()
