@@ -159,10 +159,9 @@ def comparison_of(outcome: Outcome, primary: str, variants: Sequence[Variant]) -
         if cell.block not in outcome.pairs[same(variant)]:
             absent[index(variant, cell.block)] = True
     for side, pairs in outcome.pairs.items():
-        for pair, values in pairs.items():
-            at = index(side[1], pair)
-            for name, value in values.items():
-                metrics[name][at] = value
+        where = tuple(np.array([index(side[1], pair) for pair in pairs], dtype=np.intp).reshape(-1, len(shape)).T)
+        for name, array in metrics.items():
+            array[where] = [values[name] for values in pairs.values()]
     known = directed(outcome.metrics)
     return Comparison(
         axes=axes,

@@ -98,14 +98,19 @@ def test_code_travels_with_a_job_whose_module_nobody_can_import(module: Any, tmp
     assert [row.error for row in pickle.loads(packed)()] == [""] * 4
 
 
-def test_results_of_a_sweep_are_a_table_a_leaderboard_and_a_decision(module: Any) -> None:
-    sweep = scalable.Sweep(module.score, **AXES)
+def compute(sweep: scalable.Sweep) -> None:
+    """Compute every row of a sweep called ``score`` in this process and store it."""
     session = sweep.session()
     with session.open_store() as store:
         rows = session.compile("score", store)
         results = {row.run_key: row.metrics for job in rows.units for row in rows.unit(job, "")()}
         made = (row_of("score", rows.grid, rows.where[key], run_key=key, metrics=got) for key, got in results.items())
         store.put(made)
+
+
+def test_results_of_a_sweep_are_a_table_a_leaderboard_and_a_decision(module: Any) -> None:
+    sweep = scalable.Sweep(module.score, **AXES)
+    compute(sweep)
     result = sweep.results()
     assert result.complete and len(result.frame) == 24
     assert set(result.frame.columns) >= {"model", "size", "dataset", "fold", "accuracy"}
@@ -118,11 +123,7 @@ def test_results_of_a_sweep_are_a_table_a_leaderboard_and_a_decision(module: Any
 
 def test_a_decision_in_python_is_counted_once_for_each_result(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep = scalable.Sweep(module.score, **AXES)
-    session = sweep.session()
-    with session.open_store() as store:
-        rows = session.compile("score", store)
-        results = {row.run_key: row.metrics for job in rows.units for row in rows.unit(job, "")()}
-        store.put(row_of("score", rows.grid, rows.where[key], run_key=key, metrics=results[key]) for key in results)
+    compute(sweep)
     result = sweep.results()
     assert repr(result) and result.leaderboard() and result._repr_html_()
     ledger = result.decide().ledger
