@@ -58,9 +58,9 @@ class Tally:
     """Why the ledger could not be read or written; empty if it could."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it for machines."""
+        """Return it for machines; looks are left out, so that deciding again on the same rows prints the same."""
         counts = {"sweeps": self.sweeps, "variants": self.variants, "expected_false_locks": self.expected_false_locks}
-        this = {"decision": self.number, "looks": self.looks, "level": self.level, "control": self.control.value}
+        this = {"decision": self.number, "level": self.level, "control": self.control.value}
         return {**counts, **this, "problem": self.problem or None}
 
     def __str__(self) -> str:

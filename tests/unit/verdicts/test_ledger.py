@@ -81,4 +81,5 @@ def test_machines_get_every_count() -> None:
     assert {name: told[name] for name in ("sweeps", "variants", "expected_false_locks")} == {
         "sweeps": 1, "variants": 2, "expected_false_locks": 0.05,
     }  # fmt: skip
-    assert (told["decision"], told["looks"], told["control"], told["problem"]) == (1, 3, "sweep", None)
+    assert (told["decision"], told["level"], told["control"], told["problem"]) == (1, 0.05, "sweep", None)
+    assert replace(tally([(2, ALPHA)]), number=1, looks=4).to_dict() == told, "another look prints the same"
