@@ -227,8 +227,7 @@ class Store(Protocol):
         """Enter a decision into the ledger, or count another look at the entry with the same id; return the entry.
 
         Of a further look, verdicts against the same baseline replace the earlier ones, locks are added, and the larger
-        level stays.
-        Nothing waits in an outbox: a database that cannot be written is a StoreError.
+        level stays. Nothing waits in an outbox: a database that cannot be written is a StoreError.
         """
         ...
 

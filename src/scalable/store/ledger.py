@@ -42,7 +42,7 @@ class Ledger:
                 there,
                 decided=decision.decided,
                 level=max((each for each in (there.level, decision.level) if each is not None), default=None),
-                verdicts=decision.verdicts if decision.baseline == there.baseline else there.verdicts,
+                verdicts=decision.verdicts if repr(decision.baseline) == repr(there.baseline) else there.verdicts,
                 locks=(*there.locks, *dated),
                 looks=there.looks + 1,
                 last_at=now,

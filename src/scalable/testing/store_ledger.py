@@ -69,8 +69,9 @@ class LedgerContract:
         first = store.record_decision(a_decision(baseline=baseline))
         [entry] = store.ledger()
         assert (entry.baseline, type(entry.baseline)) == (baseline, type(baseline))
-        other = store.record_decision(a_decision(baseline="isotonic", verdicts=()))
-        assert (other.verdicts, other.baseline, other.looks) == (first.verdicts, baseline, 2)
+        for looks, value in enumerate((each for each in ("isotonic", 1, "1", True) if each is not baseline), 2):
+            other = store.record_decision(a_decision(baseline=value, verdicts=()))
+            assert (other.verdicts, other.baseline, other.looks) == (first.verdicts, baseline, looks)
 
     def test_entries_are_listed_by_sweep_in_the_order_of_their_first_look(self, store: Store) -> None:
         for name, sweep in (("a", "trees"), ("b", "calibration"), ("c", "trees"), ("a", "trees")):

@@ -79,11 +79,12 @@ class Tally:
     @property
     def by_chance(self) -> str:
         """What chance alone would do."""
-        if self.control is Control.PROGRAMME:
-            level = f"judged at {self.level:.2g} instead of {ALPHA:g}, " if self.number is not None else ""
+        controlled = self.control is Control.PROGRAMME
+        level = f"judged at {self.level:.2g} instead of {ALPHA:g}, " if controlled and self.number is not None else ""
+        if controlled and self.expected_false_locks < ALPHA:  # more if some were judged before control was switched on
             return f"{level}all decisions together lock something by chance in at most {100 * ALPHA:g} % of projects"
         such = "such sweep" if self.sweeps == 1 else "such sweeps"
-        return f"by chance, {self.expected_false_locks:.3g} of {self.sweeps:,} {such} would lock something"
+        return f"{level}by chance, {self.expected_false_locks:.3g} of {self.sweeps:,} {such} would lock something"
 
 
 def tally(decisions: Iterable[tuple[int, float]]) -> Tally:

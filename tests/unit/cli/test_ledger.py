@@ -102,6 +102,7 @@ def test_the_ledger_of_one_sweep_can_be_asked_for_by_name(project: Call) -> None
     ]
     none = project("ledger", "trees", "--format", "json").json
     assert (none["entries"], none["sweeps"]) == ([], 1)
+    assert "nothing was decided about trees yet; scalable decide trees" in project("ledger", "trees").out
     wrong = project("ledger", "calibrations")
     assert wrong.status == 2
     assert "write calibration" in wrong.err

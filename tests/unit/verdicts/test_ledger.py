@@ -73,6 +73,8 @@ def test_the_sentence_names_the_level_of_a_controlled_programme_and_the_reason_f
     counts = replace(tally([(2, 0.025), (2, 0.05 / 6)]), control=Control.PROGRAMME)
     assert "judged at 0.0083 instead of 0.05" in str(replace(counts, number=2, level=0.05 / 6))
     assert "at most 5 % of projects" in str(counts)
+    before = replace(tally([(2, ALPHA), (2, 0.05 / 6)]), control=Control.PROGRAMME, number=2, level=0.05 / 6)
+    assert "judged at 0.0083 instead of 0.05, by chance, 0.0583 of 2 such sweeps" in str(before), "one without control"
     assert "could not be written: it is read-only" in str(replace(counts, problem="it is read-only"))
 
 

@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     elif options.format == "csv":
         write_csv(lines)
     else:
-        show(console(), wanted, total)
+        show(console(), wanted, total, options.sweep)
     return 0
 
 
@@ -74,9 +74,10 @@ def write_csv(lines: Sequence[dict[str, Any]]) -> None:
         writer.writerow({**line, "verdicts": verdicts, "locks": "; ".join(map(lock_text, line["locks"]))})
 
 
-def show(screen: Console, entries: Sequence[DecisionRow], total: Tally) -> None:
+def show(screen: Console, entries: Sequence[DecisionRow], total: Tally, sweep: str | None) -> None:
     if not entries:
-        screen.print(f"nothing was decided yet; {command('decide')}  judges the variants of a sweep", soft_wrap=True)
+        about, decide = (f" about {sweep}", command("decide", sweep)) if sweep else ("", command("decide"))
+        screen.print(f"nothing was decided{about} yet; {decide}  judges the variants of a sweep", soft_wrap=True)
         return
     columns = (">", "when (UTC)", "sweep", "rows", "metric", ">variants", "verdicts", ">looks", "locked")
     show_table(screen, columns, [cells(entry) for entry in entries], indent=2)
