@@ -237,8 +237,8 @@ def finite(value: Any) -> Any:
 def averaged(rows: Sequence[Row], names: Iterable[str]) -> dict[str, float]:
     """nan where a row has no value: a mean over some of the rows is not comparable with one over all."""
     if len(rows) == 1:  # nothing is averaged: the usual case, quickly
-        values = {name: number(rows[0].metrics.get(name)) for name in names}
-        return {name: nan if value is None else value for name, value in values.items()}
+        metrics = rows[0].metrics
+        return {name: nan if (value := number(metrics.get(name))) is None else value for name in names}
     averages = {}
     for name in names:
         values = [number(row.metrics.get(name)) for row in rows]

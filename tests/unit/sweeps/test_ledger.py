@@ -176,7 +176,8 @@ def test_who_is_overtaken_is_judged_at_the_level_of_the_place_that_it_gets(store
             return store.record_decision(decision)
 
     decision = decide_and_record(an_outcome(GAINS), Overtaken(), PROGRAMME)
-    assert (decision.level, decision.ledger.number) == (pytest.approx(0.05 / 6), 2)
+    assert decision.level == pytest.approx(0.05 / 6)
+    assert decision.ledger.number == 2
 
 
 def test_a_ledger_that_cannot_be_written_does_not_change_the_verdicts_and_is_told() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -110,5 +110,5 @@ def verdicts_text(entry: DecisionRow) -> str:
     return ", ".join(f"{counts[verdict.value]} {word}" for verdict, word in WORDS.items() if counts[verdict.value])
 
 
-def lock_text(lock: dict[str, Any]) -> str:
+def lock_text(lock: Mapping[str, Any]) -> str:
     return f"{lock.get('variant')}{' (forced)' if lock.get('forced') else ''}"
