@@ -17,7 +17,11 @@ import pytest
 from hypothesis import settings
 
 pytest.register_assert_rewrite(
-    "scalable.testing.providers", "scalable.testing.store", "scalable.testing.store_extras", "tests.helpers"
+    "scalable.testing.providers",
+    "scalable.testing.store",
+    "scalable.testing.store_extras",
+    "scalable.testing.store_ledger",
+    "tests.helpers",
 )
 settings.register_profile("scalable", derandomize=True, print_blob=True, deadline=None)  # machines are busy at times
 settings.load_profile("scalable")
