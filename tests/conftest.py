@@ -1,4 +1,4 @@
-"""Settings for all tests: their tier by folder, a time limit, derandomised examples, and skips that may be forbidden."""
+"""Settings for all tests: their tier by folder, a time limit, derandomised examples, skips that may be forbidden."""
 
 from __future__ import annotations
 
