@@ -45,7 +45,7 @@ def limited(item: pytest.Item) -> Iterator[None]:
     seconds = MOST_LONG_S if item.get_closest_marker("long") else MOST_S
 
     def too_long(number: int, frame: FrameType | None) -> None:
-        faulthandler.dump_traceback(file=sys.__stderr__)
+        faulthandler.dump_traceback(file=sys.__stderr__ or 2)
         pytest.fail(f"{item.nodeid} took more than {seconds} s")
 
     before = signal.signal(signal.SIGALRM, too_long)
