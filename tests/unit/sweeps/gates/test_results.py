@@ -110,7 +110,7 @@ def test_trades_are_the_metric_buys_where_no_other_counts_them() -> None:
     every = cells(("none",))
     rows = {key(cell): row(cell, {"sharpe": 1.0, "buys": 60 + int(cell.block[1])}) for cell in every}
     outcome = Outcome("calibration", GRID, [(key(cell), cell) for cell in every], rows, "none")
-    assert outcome.trades[False, "none"]["OPUSDC", 3] == 63
+    assert outcome.evidence[False, "none"]["OPUSDC", 3] == 63
     assert outcome.summary()[0]["trades"] == 62
 
 
