@@ -43,7 +43,7 @@ def contradictions(manifest: Manifest) -> Iterator[Finding]:
 
 def in_sweeps(sweeps: Mapping[str, Sweep], plugin: WorkloadPlugin, workload: Workload) -> Iterator[Finding]:
     """Yield what is wrong with the sweeps of one plug-in."""
-    read = workload.reads & (workload.defaults or workload.reads)  # what has no default comes from axes alone
+    read = workload.reads.intersection(workload.defaults or workload.reads)  # what has no default comes from axes alone
     for name, sweep in sweeps.items():
         path = f"sweeps.{name}"
         if unread := [axis for axis in sweep.compare if axis not in read]:

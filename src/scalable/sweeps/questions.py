@@ -5,11 +5,11 @@ A workload brings its own answers, which count where the manifest says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from scalable.manifest.work import Sweep
-from scalable.plugins import Evidence, WorkloadPlugin, installed
+from scalable.plugins import Evidence
 from scalable.sweeps.metrics import directed
 from scalable.sweeps.stages import StageError
 from scalable.verdicts.guards import Bar, Margin
@@ -43,16 +43,9 @@ def question_of(sweep: Sweep) -> Question:
             own = {name: Margin(share) for name, share in plugin.guards.items() if name not in incomparable}
             guards = guards or own
             guards.pop(primary or "", None)
-    evidence = next((each.evidence for each in speaking(sweep) if each.evidence is not None), None)
+    evidence = plugin.evidence if plugin is not None else None
     bars = tuple(Bar.parse(name, text) for name, text in sweep.require.items())
     return Question(primary, sweep.smallest, guards, bars, incomparable, evidence)
-
-
-def speaking(sweep: Sweep) -> Iterable[WorkloadPlugin]:
-    """Return the plug-ins that know what a sweep's metrics mean: its own, or all where it is in somebody's short form."""
-    if sweep.plugin is not None:
-        return (sweep.plugin,)
-    return installed().values() if sweep.is_short else ()
 
 
 def check_directions(sweep: Sweep, where: str) -> None:

@@ -118,10 +118,11 @@ def curves_of(compiled: Compiled, outcome: Outcome, artefacts: str) -> Curves | 
 def declared_in(compiled: Compiled) -> tuple[Stage[..., Any], Declared] | None:
     """Return the stage of a workload that curves are drawn of, and how; a workload may be made of others' stages."""
     for plugin in installed().values():
-        stage = compiled.workload.by_name.get(plugin.curves.stage) if plugin.curves is not None else None
-        if stage is not None and plugin.curves is not None:
-            if stage.function.__module__.partition(".")[0] == plugin.package:
-                return stage, plugin.curves
+        if plugin.curves is None:
+            continue
+        stage = compiled.workload.by_name.get(plugin.curves.stage)
+        if stage is not None and stage.function.__module__.partition(".")[0] == plugin.package:
+            return stage, plugin.curves
     return None
 
 

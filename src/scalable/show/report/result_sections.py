@@ -292,7 +292,7 @@ def effect_panels(each: SweepResults) -> Markup | None:
     keys = [("better", "good"), ("worse", "bad"), ("open", "muted")]
     cut = f"The first {len(panels)} of {len(by_metric)} metrics are drawn; the tables above have all of them."
     rest = paragraph(cut, class_="quiet") if len(panels) < len(by_metric) else None
-    return join([paragraph(curves.caption), legend(keys), tag("div", panels, class_="panels"), rest])
+    return join([paragraph(caption), legend(keys), tag("div", panels, class_="panels"), rest])
 
 
 def panel(compared: list[tuple[Variant, MetricResult]]) -> Markup:
