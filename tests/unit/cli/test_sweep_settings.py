@@ -96,7 +96,7 @@ def test_every_factor_of_the_catalogue_is_good_as_it_is(call: Call, tmp_path: Pa
 def test_who_only_plans_needs_nothing_of_the_workload(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "scalable_finetune.settings", None)  # as without numpy
+    monkeypatch.setitem(sys.modules, "scalable_finetune.workload", None)  # as without numpy
     assert checked(call, tmp_path, "factor: calibration, assets: [A], settings: {horizn: 6h}").status == 0
 
 
