@@ -29,6 +29,10 @@ class MovedModules(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = import_module(MOVED_TO + spec.name.removeprefix(OWN))
         spec.loader_state = module.__spec__  # which the import system is about to replace
+        for name, part in list(sys.modules.items()):
+            if name.startswith(f"{module.__name__}."):
+                # to import it once more would set it on the package, where a function may have the same name
+                sys.modules.setdefault(OWN + name.removeprefix(MOVED_TO), part)
         return module
 
     def exec_module(self, module: ModuleType) -> None:

@@ -9,8 +9,8 @@
         def sweep(self):
             return {"workload": "mine", "compare": …, "over": …}  # a small one, as a manifest has it
 
-``changed`` is a mapping with another value of one setting; ``short`` is a sweep in the plug-in's short form. Both may be
-left out. pytest shows the values of a failed assertion after
+``changed`` is a mapping with another value of one setting; ``short`` is a sweep in the plug-in's short form. Both may
+be left out. pytest shows the values of a failed assertion after
 ``pytest.register_assert_rewrite("scalable.testing.workload")``.
 """
 

@@ -10,7 +10,9 @@ import pytest
 
 from scalable.cli.main import main
 
-TRADING = re.compile(r"\b(assets?|costs?|cost_bps|bps|trials?|trades?|buys?|USDC)\b", re.IGNORECASE)
+TRADING = re.compile(
+    r"\b(assets?|costs?|cost_bps|bps|trials?|trades?|trading|buys?|sharpe|equity|finetune|USDC)\b", re.IGNORECASE
+)
 OUR_MONEY = re.compile(r"(?i)\bcosts?\b")  # of machines, of which reports and plans tell
 MANIFEST = """version: 1
 project: {name: bench}
