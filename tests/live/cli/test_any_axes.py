@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,7 @@ def score(model, depth, dataset, fold, seed):
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["scalable"])  # a report shows it, and pytest's has the names of tests
     for name in ("MANIFEST", "TARGET", "RUNS_DIR", "STORE_URL"):
         monkeypatch.delenv(f"SCALABLE_{name}", raising=False)
     (tmp_path / "scalable.yaml").write_text(MANIFEST, encoding="utf-8")
