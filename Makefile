@@ -29,10 +29,10 @@ test: $(DEV) system  ## all unit tests, and one way through each capability; min
 	@$(BIN)/python -m pytest -n $(JOBS) -q -m 'unit or journey'
 
 test-rest: $(DEV) system  ## the tests with real processes, clusters and programs that make test leaves out
-	@$(BIN)/python -m pytest -n $(JOBS) -q -m 'not unit and not journey'
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q -m 'not unit and not journey'
 
 test-all: $(DEV) system  ## everything: also 10,000 generated traces, 50 kills of a sweep, a real MLflow and Airflow
-	@SCALABLE_LONG=1 SCALABLE_TRACES=10000 SCALABLE_KILLS=50 $(BIN)/python -m pytest -n $(JOBS) -q
+	@SCALABLE_LONG=1 SCALABLE_TRACES=10000 SCALABLE_KILLS=50 $(BIN)/python -m pytest -n $(JOBS) -q -o faulthandler_timeout=7200
 
 mutants: $(DEV)  ## plant 30 defects, one at a time, and see which tests catch them; an hour
 	@$(BIN)/python -m tests.tools.mutants --journeys

@@ -1,19 +1,27 @@
-"""Settings for all tests: their tier by folder, derandomised examples, and skips that may be forbidden."""
+"""Settings for all tests: their tier by folder, a time limit, derandomised examples, and skips that may be forbidden."""
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import signal
+import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from hypothesis import settings
 
 pytest.register_assert_rewrite(
-    "scalable.testing.providers", "scalable.testing.store", "scalable.testing.store_extras", "tests.helpers"
+    "scalable.testing.providers",
+    "scalable.testing.store",
+    "scalable.testing.store_extras",
+    "scalable.testing.store_ledger",
+    "tests.helpers",
 )
 settings.register_profile("scalable", derandomize=True, print_blob=True, deadline=None)  # machines are busy at times
 settings.load_profile("scalable")
@@ -27,6 +35,44 @@ NO_CLUSTER = "no Kubernetes to test with"  # its binaries come in no package, so
 TESTS = Path(__file__).parent
 TIERS = ("unit", "live", "system")
 PART_OF_MAKE_TEST = "unit or journey"  # as the Makefile asks for it
+MOST_S = 300  # for each of set-up, call and tear-down; the slowest takes a minute on two idle cores
+MOST_LONG_S = 3600  # for tests marked long
+
+
+@contextmanager
+def limited(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that hangs, with the stacks of its threads; pytest ends the process if that does not help."""
+    seconds = MOST_LONG_S if item.get_closest_marker("long") else MOST_S
+
+    def too_long(number: int, frame: FrameType | None) -> None:
+        faulthandler.dump_traceback(file=sys.__stderr__)
+        pytest.fail(f"{item.nodeid} took more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    with limited(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    with limited(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    with limited(item):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -28,7 +28,7 @@ from scalable.observe.folders import FILE, find_manifest
 from scalable.observe.words import metric_text
 from scalable.quantities import Duration
 from scalable.session.session import ScalableSession
-from scalable.store import NoStoreError
+from scalable.store import NoStoreError, StoreError
 from scalable.sweeps.grid import Grid
 from scalable.sweeps.loading import open_results, outcome_of
 from scalable.sweeps.power import sweep_power
@@ -257,11 +257,22 @@ class SweepResult:
     def complete(self) -> bool:
         return self.rows.complete
 
+    @cached_property
+    def decision(self) -> Decision:
+        """The verdict on each variant; it is entered into the store's ledger, once for this result."""
+        from scalable.sweeps.ledger import control_of, decide_and_record, decide_without_ledger
+
+        rows, control = self.rows, control_of(self.session.manifest)
+        try:
+            store = self.session.open_store()
+        except StoreError as error:
+            return decide_without_ledger(rows, control, str(error))
+        with store:
+            return decide_and_record(rows, store, control)
+
     def decide(self) -> Decision:
         """Return the verdict on each variant."""
-        from scalable.sweeps.decisions import decide
-
-        return decide(self.rows)
+        return self.decision
 
     def leaderboard(self) -> Leaderboard:
         """Return the variants, the best first by the primary metric."""

@@ -21,7 +21,7 @@ DISTRIBUTION = "scalable-sweeps"  # what is installed; its import name is shorte
 SOURCE = Path(__file__).parents[2]  # where a clone has its pyproject.toml
 PLACE: dict[str, str] = {}
 """Options with which this process was told what manifest, target and overlay are meant; suggestions repeat them."""
-OF_A_TARGET = frozenset({"plan", "run", "results", "decide", "lock", "validate", "doctor"})
+OF_A_TARGET = frozenset({"plan", "run", "results", "decide", "lock", "ledger", "validate", "doctor"})
 """Commands that take a target and an overlay beside the manifest."""
 
 

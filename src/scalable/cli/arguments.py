@@ -322,6 +322,16 @@ def sweep_commands(add: Add) -> None:
     lock.add_argument("--list", action="store_true", help="every lock there was, with its reason")
     of_a_store(lock)
 
+    ledger = add(
+        "ledger", "list the decisions that were made: how many, on which rows, with which verdicts", "ledger",
+        "ledger calibration", "ledger --format csv > decisions.csv",
+    )  # fmt: skip
+    ledger.add_argument("named", nargs="?", metavar="SWEEP", help="default: all; or the path of a manifest")
+    ledger.add_argument("--sweep", metavar="NAME", help="the same as SWEEP")
+    place_options(ledger)
+    means = "text for people; json or csv for machines"
+    ledger.add_argument("--format", choices=("text", "json", "csv"), default="text", help=means)
+
     cache = add(
         "cache",
         "list or remove the kept results of stages (not those of @cacheable)",

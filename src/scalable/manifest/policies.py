@@ -141,6 +141,11 @@ class Pilot(Section):
     """What its workers may cost; the budget counts in any case."""
 
 
+class Verdicts(Section):
+    control: Literal["sweep", "programme"] = "sweep"
+    """What shares a chance of 5 % of a false LOCK: each sweep by itself, or all decisions in the store together."""
+
+
 class Policies(Section):
     margins: Margins = Margins()
     retry: Retry = Retry()
@@ -151,6 +156,7 @@ class Policies(Section):
     acceptance: Acceptance = Acceptance()
     fork: Fork = Fork()
     pilot: Pilot = Pilot()
+    verdicts: Verdicts = Verdicts()
     guard: Literal["asked", "all"] = "asked"
     """Which plain tasks (submit, map) run in runner processes: those with guarded=True, or all but guarded=False."""
     worker_clients: Literal["refused", "allowed"] = "refused"

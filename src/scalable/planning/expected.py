@@ -106,7 +106,8 @@ def from_units(units: Units, sweep: Sweep, grid: Grid, provider: str, worker: Cp
     cores = max(LEAST_CORES, min(units.cores or units.cpus, units.cpus))
     how = f"pilot: {plural(len(seconds), 'job')} measured" if units.pilot else f"mean of {len(seconds)} measured"
     if len(units.means) > 1:
-        how = f"median of {len(units.means)} sweeps, {len(seconds)} measured in the latest"
+        latest = how if units.pilot else f"{len(seconds)} measured in the latest"
+        how = f"median of {len(units.means)} sweeps, {latest}"
     if (units.provider, units.cpus) != (provider, worker.cores):
         how += f" on workers of {units.cpus:g} CPU, provider {units.provider}"
     if units.trials != grid.trials and (cost := declared_cost(sweep)) is not None:

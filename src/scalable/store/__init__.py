@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from scalable.store.decisions import DecisionRow
 from scalable.store.errors import (
     ConfigChanged,
     LeaseLostError,
@@ -66,6 +67,7 @@ __all__ = [
     "Damage",
     "DeadLetter",
     "Decide",
+    "DecisionRow",
     "Fate",
     "Filter",
     "IncidentRow",

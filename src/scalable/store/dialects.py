@@ -59,7 +59,9 @@ from scalable.wording import install_hint
 LARGEST_STATEMENT = 8_000_000  # characters of records sent at once; PostgreSQL takes a thousand times as many at most
 SWITCH_AGAIN_S = 0.01  # creating the tables, which others wait for, takes a few times as long
 SHORTEST_CONNECT_S = 2  # libpq takes shorter times for this one
-LOCKS = {"tables": 0x5CA1AB1E01, "leases": 0x5CA1AB1E02, "config": 0x5CA1AB1E03}  # ours among all of a server's
+LOCKS = {  # ours among all of a server's
+    "tables": 0x5CA1AB1E01, "leases": 0x5CA1AB1E02, "config": 0x5CA1AB1E03, "ledger": 0x5CA1AB1E04,
+}  # fmt: skip
 ESCAPED = "\\u"  # starts a character in JSON that the server's encoding may lack; as text inside it stays as it is
 SILENT_S = 30  # a connection on which nothing arrives for so long is taken for dead
 
@@ -112,13 +114,16 @@ class Sqlite:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"store {location.shown}: its folder cannot be made: {error.strerror}") from None
-        self.engine = create_engine(URL.create("sqlite", database=str(self.path)), hide_parameters=True)
-        event.listen(self.engine, "connect", sqlite_settings(patience_s))
+        self.read_only = cannot_change(self.path)
+        self.engine = create_engine(sqlite_url(self.path, self.read_only), hide_parameters=True)
+        if not self.read_only:
+            event.listen(self.engine, "connect", sqlite_settings(patience_s))
         event.listen(self.engine, "begin", begin)
         self._upserts = {table: upserting(table, sqlite.insert(table)) for table in TABLES.values()}
 
     def prepare(self) -> None:
-        sync_folder(self.path.parent)
+        if not self.read_only:
+            sync_folder(self.path.parent)
 
     def lock(self, connection: Connection, what: str) -> None:
         """Do nothing: whoever writes is alone already."""
@@ -155,6 +160,22 @@ class Sqlite:
             partial.unlink(missing_ok=True)
             raise StoreError(f"{self.path} cannot be copied to {copy} before its tables change: {error}") from None
         return f"; the file as it was is {copy}"
+
+
+def cannot_change(path: Path) -> bool:
+    """Return whether a file is in a folder that cannot be written, and no process has it open.
+
+    SQLite opens a file that has a write-ahead log only where it can make files beside it, unless it is told that the
+    file never changes. The log is there as long as a process has the file open, or after one died.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    return path.exists() and not os.access(path.parent, os.W_OK) and not log.exists()
+
+
+def sqlite_url(path: Path, read_only: bool) -> URL:
+    if not read_only:
+        return URL.create("sqlite", database=str(path))
+    return URL.create("sqlite", database=path.absolute().as_uri(), query={"immutable": "1", "uri": "true"})
 
 
 def backups(path: Path, version: int) -> Iterator[Path]:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from scalable.axes import Value
+from scalable.store.decisions import DecisionRow
 from scalable.store.leases import TTL_S, Leases
 from scalable.store.rows import AttemptRow, IncidentRow, Row, RowStatus, SweepRun
 
@@ -220,6 +221,18 @@ class Store(Protocol):
 
     def config_history(self) -> list[Config]:
         """Return every version that was set, the current one last."""
+        ...
+
+    def record_decision(self, decision: DecisionRow) -> DecisionRow:
+        """Enter a decision into the ledger, or count another look at the entry with the same id; return the entry.
+
+        Of a further look, verdicts against the same baseline replace the earlier ones, locks are added, and the larger
+        level stays. Nothing waits in an outbox: a database that cannot be written is a StoreError.
+        """
+        ...
+
+    def ledger(self, sweep: str | None = None) -> list[DecisionRow]:
+        """Return the decisions about a sweep, or all, in the order of their first look."""
         ...
 
     def dead_letters(self) -> list[DeadLetter]:

@@ -11,10 +11,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from scalable.store.database import Configs, Database, checked_config
+from scalable.store.decisions import DecisionRow
 from scalable.store.errors import LeaseLostError, RowError, StoreError
 from scalable.store.interface import ALL, Config, DeadLetter, Fate, Filter, Receipt, ReplayOutcome
 from scalable.store.leases import TTL_S
 from scalable.store.leases.database import SqlLeases
+from scalable.store.ledger import Ledger
 from scalable.store.outbox import Entry, Stored
 from scalable.store.rows import AttemptRow, IncidentRow, Row, RowStatus, SweepRun
 from scalable.store.urls import Location
@@ -122,6 +124,16 @@ class SqlStore:
     def config_history(self) -> list[Config]:
         self._check_open()
         return Configs(self._database).history()
+
+    def record_decision(self, decision: DecisionRow) -> DecisionRow:
+        self._check_open()
+        if not isinstance(decision, DecisionRow):
+            raise RowError(f"a {type(decision).__name__} is not a DecisionRow; make one of it first")
+        return Ledger(self._database).record(decision)
+
+    def ledger(self, sweep: str | None = None) -> list[DecisionRow]:
+        self._check_open()
+        return Ledger(self._database).entries(sweep)
 
     def dead_letters(self) -> list[DeadLetter]:
         self._check_open()

@@ -226,6 +226,34 @@ config_history = Table(
     info={"says": "Every version of the live configuration."},
 )
 
+ledger = Table(
+    "scalable_ledger",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False, doc="counted from 1"),
+    Column("id", Code, nullable=False, unique=True, doc="of the sweep, the rows, the primary metric and the method"),
+    Column("sweep", Text, nullable=False, doc="its name; of a lock that no sweep tested, the factor"),
+    Column(
+        "decided", Boolean, nullable=False, doc="rows allowed a verdict on a variant: only such entries are counted"
+    ),
+    Column("data", Code, doc="fingerprint of the rows that were judged"),
+    Column("baseline", VariantText, doc="what the variants were compared with at the first look"),
+    Column("primary_metric", Text, doc="the metric that decides"),
+    Column("method", Text, doc="the test"),
+    Column("level", Double, doc="the p below which a variant is proven better; of several looks the largest"),
+    Column("variants", BigInteger, nullable=False, doc="how many were tried, without the baseline"),
+    Column(
+        "verdicts",
+        JsonText,
+        nullable=False,
+        doc="of each variant, as a JSON list; as of the last look with this baseline",
+    ),
+    Column("locks", JsonText, nullable=False, doc="that rest on it, as a JSON list: variant, forced, reason, at"),
+    Column("looks", BigInteger, nullable=False, doc="how often it was decided on the same rows"),
+    Column("first_at", Double, nullable=False, doc="the first look, Unix seconds"),
+    Column("last_at", Double, nullable=False, doc="the last look, Unix seconds"),
+    info={"says": "The ledger: one row for each decision about a sweep. It stays when rows or runs are deleted."},
+)
+
 letters = Table(
     "scalable_dead_letters",
     metadata,

@@ -43,6 +43,7 @@ from scalable.store.tables import (
     counters,
     incidents,
     leases,
+    ledger,
     letters,
     metadata,
     results,
@@ -52,7 +53,7 @@ from scalable.store.tables import (
 )
 from scalable.store.views import VIEWS, create_views
 
-VERSION = 5
+VERSION = 6
 PAGE = 1000  # rows that are moved at once
 
 logger = logging.getLogger("scalable.store")
@@ -229,10 +230,15 @@ def kept_name(connection: Connection, name: str) -> str:
     return next(each for each in chain([kept], numbered) if each not in taken)
 
 
+def add_ledger(connection: Connection) -> None:
+    metadata.create_all(connection, tables=(ledger,))
+
+
 CHANGES: dict[int, Callable[[Connection], None]] = {
     1: add_marked,
     2: add_what_is_beside_rows,
     3: count_attempts,
     4: put_rows_on_axes,
+    5: add_ledger,
 }
 """What leads from each earlier version to the next."""

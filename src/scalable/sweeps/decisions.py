@@ -16,12 +16,15 @@ from scalable.errors import ScalableError
 from scalable.sweeps.metrics import Better, directed, judged, stated
 from scalable.sweeps.results import Outcome, Pair, Variant, finite, same
 from scalable.verdicts.judging import Judgement, MetricResult, VariantResult, judge
+from scalable.verdicts.ledger import Tally
 from scalable.verdicts.methods import choose
+from scalable.verdicts.rule import ALPHA
 from scalable.verdicts.rule import Verdict as Verdict
 from scalable.verdicts.tables import Axis, Comparison, Floats
 from scalable.wording import plural
 
 COLOURS = {"LOCK": "#1a7f37", "KEEP_AVAILABLE": "#9a6700", "ABANDON": "#cf222e"}  # readable on white and on dark
+NO_DECISIONS = Tally()
 STANDING = {"better": COLOURS["LOCK"], "worse": COLOURS["ABANDON"], "open": "inherit"}
 
 
@@ -50,6 +53,14 @@ class Decision:
     """In the order of the sweep."""
     recommended: Variant | None = None
     """The largest gain among the variants that may be locked."""
+    decided: bool = False
+    """Whether the rows allow a verdict on at least one variant."""
+    level: float = ALPHA
+    """The p, corrected by Holm, below which a variant is proven better."""
+    data: str = ""
+    """Fingerprint of the rows that were judged; empty if the ledger was not asked."""
+    ledger: Tally = NO_DECISIONS
+    """The decisions of the project, and the place of this one among them."""
 
     def __repr__(self) -> str:
         state = "" if self.complete else ", incomplete"
@@ -68,27 +79,23 @@ class Decision:
         head = {"sweep": self.sweep, "factor": self.factor, "complete": self.complete, **counts}
         asked = {"baseline": self.baseline, "primary": self.primary, "method": self.method}
         variants = [variant_dict(each) for each in self.variants]
-        return {**head, **asked, "recommended": self.recommended, "variants": variants}
+        last = {"recommended": self.recommended, "ledger": self.ledger.to_dict(), "variants": variants}
+        return {**head, **asked, **last}
 
     def _repr_html_(self) -> str:
         return decision_html(self)
 
 
-def decide(outcome: Outcome) -> Decision:
-    """Compare every variant with the baseline, block by block, and judge it."""
-    if same(outcome.baseline) not in map(same, outcome.variants):
-        there = ", ".join(map(str, outcome.variants)) or "none"
-        raise ScalableError(
-            f"sweep {outcome.sweep}: the baseline {outcome.baseline} is not among its variants ({there}); "
-            f"add {outcome.baseline} to sweep {outcome.sweep}, for everything is compared with it"
-        )
-    others = [variant for variant in outcome.variants if same(variant) != same(outcome.baseline)]
-    primary = primary_of(outcome)
-    if primary in outcome.metric_names:
-        judgement = judge(comparison_of(outcome, primary, others))
-    else:
-        judgement = undecided(outcome, primary, others)
-    known = directed(outcome.metrics)
+def decide(outcome: Outcome, comparison: Comparison | None = None, level: float = ALPHA) -> Decision:
+    """Compare every variant with the baseline, block by block, and judge it; the ledger is neither read nor written.
+
+    ``comparison`` is that of ``compared`` if it is known already, ``level`` the p below which a variant is proven
+    better.
+    """
+    others = other_variants(outcome)
+    comparison = comparison or compared(outcome)
+    judgement = judge(comparison, level) if comparison else undecided(outcome, primary_of(outcome), others)
+    primary, known = judgement.primary, directed(outcome.metrics)
     return Decision(
         sweep=outcome.sweep,
         factor=outcome.factor,
@@ -103,7 +110,26 @@ def decide(outcome: Outcome) -> Decision:
         blocks=len({cell.block for _, cell in outcome.expected}),
         variants=tuple(with_remarks(outcome, each) for each in judgement.variants),
         recommended=judgement.recommended,
+        decided=judgement.possible and any(each.complete for each in judgement.variants),
+        level=level,
     )
+
+
+def compared(outcome: Outcome) -> Comparison | None:
+    """Return the measurements of all variants; None if no row has the metric that decides."""
+    others, primary = other_variants(outcome), primary_of(outcome)
+    return comparison_of(outcome, primary, others) if primary in outcome.metric_names else None
+
+
+def other_variants(outcome: Outcome) -> list[Variant]:
+    """Return the variants that are compared with the baseline; raise if the sweep does not have the baseline."""
+    if same(outcome.baseline) not in map(same, outcome.variants):
+        there = ", ".join(map(str, outcome.variants)) or "none"
+        raise ScalableError(
+            f"sweep {outcome.sweep}: the baseline {outcome.baseline} is not among its variants ({there}); "
+            f"add {outcome.baseline} to sweep {outcome.sweep}, for everything is compared with it"
+        )
+    return [variant for variant in outcome.variants if same(variant) != same(outcome.baseline)]
 
 
 def primary_of(outcome: Outcome) -> str:
@@ -132,10 +158,9 @@ def comparison_of(outcome: Outcome, primary: str, variants: Sequence[Variant]) -
         if cell.block not in outcome.pairs[same(variant)]:
             absent[index(variant, cell.block)] = True
     for side, pairs in outcome.pairs.items():
-        for pair, values in pairs.items():
-            at = index(side[1], pair)
-            for name, value in values.items():
-                metrics[name][at] = value
+        where = tuple(np.array([index(side[1], pair) for pair in pairs], dtype=np.intp).reshape(-1, len(shape)).T)
+        for name, array in metrics.items():
+            array[where] = [values[name] for values in pairs.values()]
     known = directed(outcome.metrics)
     return Comparison(
         axes=axes,
@@ -245,7 +270,8 @@ def decision_html(decision: Decision) -> str:
     names = list(dict.fromkeys(metric.name for result in decision.variants for metric in result.metrics))
     head = "".join(f"<th>{escape(name)}</th>" for name in ("rank", "variant", "verdict", *names))
     body = "".join(variant_html(result, names) for result in decision.ranked)
-    return f"<div>{title}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    counted = f"<p>{escape(str(decision.ledger))}</p>" if str(decision.ledger) else ""
+    return f"<div>{title}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{counted}</div>"
 
 
 def variant_html(result: VariantResult, names: list[str]) -> str:

@@ -35,25 +35,33 @@ def results(
     ``attrs`` has ``complete``, ``expected``, ``baseline`` and a ``summary`` by variant. Rows whose ``run_status`` is
     not ``finished`` have no metrics and count nowhere.
     """
-    return load_outcome(sweep, manifest, target, overlay).frame()
+    with project_store(manifest, target, overlay) as (loaded, store, folder):
+        return outcome(loaded, sweep, store, folder).frame()
 
 
 def decide(
     sweep: str, *, manifest: str | Path | None = None, target: str | None = None, overlay: str | None = None
 ) -> Decision:
-    """The verdict on each variant of a sweep; shows itself as a table in a notebook."""
-    from scalable.sweeps import decisions
+    """The verdict on each variant of a sweep; shows itself as a table in a notebook.
 
-    return decisions.decide(load_outcome(sweep, manifest, target, overlay))
+    The decision is entered into the store's ledger; ``Decision.ledger`` tells how many there are.
+    """
+    from scalable.sweeps.ledger import control_of, decide_and_record
+
+    with project_store(manifest, target, overlay) as (loaded, store, folder):
+        return decide_and_record(outcome(loaded, sweep, store, folder), store, control_of(loaded))
 
 
-def load_outcome(sweep: str, manifest: str | Path | None, target: str | None, overlay: str | None) -> Outcome:
-    """Manifest and target by argument, then environment, as every command finds them."""
+@contextmanager
+def project_store(
+    manifest: str | Path | None, target: str | None, overlay: str | None
+) -> Iterator[tuple[Manifest, Store, Path]]:
+    """The manifest and target by argument, then environment, as every command finds them; its store and its folder."""
     path = find_manifest(manifest)
     chosen = target or os.environ.get("SCALABLE_TARGET") or None
     loaded = load_file(path, env=os.environ, target=chosen, overlay=overlay, providers=installed_providers())
     with open_results(loaded.manifest, create=False) as store:
-        return outcome(loaded.manifest, sweep, store, path.resolve().parent)
+        yield loaded.manifest, store, path.resolve().parent
 
 
 def store_url(manifest: Manifest) -> str:

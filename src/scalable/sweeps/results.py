@@ -93,7 +93,7 @@ class Outcome:
         names: dict[str, None] = {}
         for _, row in self.there():
             if row.finished:
-                names.update(dict.fromkeys(name for name, value in row.metrics.items() if is_metric(value)))
+                names.update({name: None for name in row.metrics if name not in names and is_metric(row.metrics[name])})
         return tuple(names)
 
     @cached_property
@@ -238,6 +238,9 @@ def finite(value: Any) -> Any:
 
 def averaged(rows: Sequence[Row], names: Iterable[str]) -> dict[str, float]:
     """nan where a row has no value: a mean over some of the rows is not comparable with one over all."""
+    if len(rows) == 1:  # nothing is averaged: the usual case, quickly
+        metrics = rows[0].metrics
+        return {name: nan if (value := number(metrics.get(name))) is None else value for name in names}
     averages = {}
     for name in names:
         values = [number(row.metrics.get(name)) for row in rows]
@@ -251,6 +254,8 @@ def is_metric(value: Any) -> bool:
 
 
 def number(value: Any) -> float | None:
+    if type(value) is float:  # the usual case, quickly
+        return value if isfinite(value) else None
     usable = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
     return float(value) if usable else None
 

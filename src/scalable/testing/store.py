@@ -6,7 +6,8 @@
             return lambda: MyStore(tmp_path)
 
 ``open_store`` is a function that opens the same store each time it is called. pytest shows the values of a failed
-assertion after ``pytest.register_assert_rewrite("scalable.testing.store", "scalable.testing.store_extras")``.
+assertion after ``pytest.register_assert_rewrite("scalable.testing.store", "scalable.testing.store_extras")``; the
+ledger's tests are in ``scalable.testing.store_ledger``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import pytest
 from scalable.axes import Value
 from scalable.store import AttemptRow, Fate, Filter, Row, RowError, RowStatus, Store, StoreError, SweepRun, SweepStatus
 from scalable.testing.store_extras import BesideRowsContract
+from scalable.testing.store_ledger import LedgerContract
 
 Opener = Callable[[], Store]
 
@@ -58,7 +60,7 @@ def a_failed_row(name: object = "row", **changes: Any) -> Row:
     return a_row(name, **{**failed, **changes})
 
 
-class StoreContract(BesideRowsContract):
+class StoreContract(BesideRowsContract, LedgerContract):
     """Subclass it and give it a fixture ``open_store``."""
 
     @pytest.fixture

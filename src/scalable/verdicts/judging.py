@@ -136,8 +136,11 @@ class Judgement:
     """The largest gain among the locked variants."""
 
 
-def judge(comparison: Comparison) -> Judgement:
-    """Compare every variant with the baseline on the primary metric and judge it."""
+def judge(comparison: Comparison, level: float = ALPHA) -> Judgement:
+    """Compare every variant with the baseline on the primary metric and judge it.
+
+    ``level`` is the p, corrected by Holm, below which a variant is proven better.
+    """
     method = choose(comparison.axes)
     possible = method.test is not Test.NONE
     if not comparison.variants:
@@ -148,16 +151,16 @@ def judge(comparison: Comparison) -> Judgement:
     gain = method.estimate(gains)
     tested = tests(gain, complete, comparison.smallest)
     conditions, allowed = requirements(comparison, method)
-    chosen = [VERDICTS[code] for code in verdicts(tested, complete, allowed)]
+    chosen = [VERDICTS[code] for code in verdicts(tested, complete, allowed, level)]
     results = figures(comparison, method, tested)
     order = np.argsort(-np.nan_to_num(gain.mean, nan=-np.inf), kind="stable")
     ranks = {int(at): rank for rank, at in enumerate(order, start=1)}
     locked = [at for at in order if chosen[at] is Verdict.LOCK]
     alike = indistinguishable(method, gains, complete, int(locked[0])) if locked else np.zeros(len(chosen), np.bool_)
-    undone = dict(zip(locked, undone_by(method, gains[locked], holm_level(tested.p)[locked]), strict=True))
+    undone = dict(zip(locked, undone_by(method, gains[locked], holm_level(tested.p, level)[locked]), strict=True))
     skew, tailed = skewness(gains)
     blocks = blocks_of(gains)
-    needed = times_needed(gain, len(gains))
+    needed = times_needed(gain, len(gains), level)
     names = comparison.variants
     variants = []
     for at, name in enumerate(names):
@@ -172,7 +175,7 @@ def judge(comparison: Comparison) -> Judgement:
             Condition(
                 f"every row of {name} and of {comparison.baseline}, with {comparison.primary}", bool(complete[at])
             ),
-            Condition(f"{comparison.primary} better (Holm p < {ALPHA:g})", bool(tested.p_corrected[at] < ALPHA)),
+            Condition(f"{comparison.primary} better (Holm p < {level:.2g})", bool(tested.p_corrected[at] < level)),
             *(Condition(text, bool(holds[at])) for text, holds in conditions),
         )
         twins: tuple[Value, ...] = ()
@@ -307,11 +310,11 @@ def role_of(comparison: Comparison, name: str) -> tuple[Role, str]:
     return Role.OTHER, ""
 
 
-def times_needed(gain: Estimate, variants: int) -> Floats:
+def times_needed(gain: Estimate, variants: int, level: float) -> Floats:
     """Return how many times as many values of each axis would prove a gain like this one in 80 % of cases."""
-    level = quantile(gain.df, 1 - ALPHA / max(variants, 1)) + NORMAL_80
+    errors = quantile(gain.df, 1 - level / max(variants, 1)) + NORMAL_80
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(gain.mean > 0, (level * gain.se / gain.mean) ** 2, np.inf)
+        return np.where(gain.mean > 0, (errors * gain.se / gain.mean) ** 2, np.inf)
 
 
 def reason(

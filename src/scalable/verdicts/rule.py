@@ -59,14 +59,15 @@ def tests(gain: Estimate, complete: Flags, smallest: float | None = None) -> Tes
     return Tests(p, holm(p), p_above(gain._replace(mean=-gain.mean)), low, high, equivalent)
 
 
-def verdicts(tested: Tests, complete: Flags, allowed: Flags) -> NDArray[np.int64]:
+def verdicts(tested: Tests, complete: Flags, allowed: Flags, level: float = ALPHA) -> NDArray[np.int64]:
     """Return the position in ``VERDICTS`` for each variant; ``allowed`` where all guards and bars hold.
 
-    In this order: incomplete rows decide nothing; worse or equivalent is ABANDON; better, with guards and bars, is
-    LOCK; everything else stays available.
+    ``level`` is the corrected p below which a variant is proven better. In this order: incomplete rows
+    decide nothing; worse or equivalent is ABANDON; better, with guards and bars, is LOCK; everything else stays
+    available.
     """
     given_up = complete & ((tested.p_worse < ALPHA) | tested.equivalent)
-    locked = complete & (tested.p_corrected < ALPHA) & allowed
+    locked = complete & (tested.p_corrected < level) & allowed
     return np.select([given_up, locked], [2, 0], default=1)
 
 
@@ -115,13 +116,8 @@ def holm(p: Floats) -> Floats:
     return corrected
 
 
-def holm_level(p: Floats) -> Floats:
+def holm_level(p: Floats, level: float = ALPHA) -> Floats:
     """Return the p below which each variant is significant, while the others stay as they are."""
     count = p.shape[-1]
     ranks = np.argsort(np.argsort(p, axis=-1, kind="stable"), axis=-1, kind="stable")
-    return np.asarray(ALPHA / (count - ranks))
-
-
-def expected_false_locks(sweeps: int) -> float:
-    """Return how many of so many sweeps without any effect would lock something by chance."""
-    return ALPHA * sweeps
+    return np.asarray(level / (count - ranks))

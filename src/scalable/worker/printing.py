@@ -53,6 +53,7 @@ class LogPipe:
         self.writer: int | None = None
         self.closed = False
         self.owner = os.getpid()
+        OPEN[os.fstat(self.writing).st_ino] = self
         self.thread = threading.Thread(target=self.keep_writer, name="log", daemon=True)
         self.thread.start()
 
@@ -83,11 +84,21 @@ class LogPipe:
         if os.getpid() != self.owner or self.closed:
             return
         self.closed = True
+        OPEN.pop(os.fstat(self.writing).st_ino, None)
         os.close(self.writing)
         self.thread.join(FLUSH_WITHIN_S)
         for number in (self.reading, self.log):
             os.close(number)
 
+    def written(self) -> bool:
+        """Return whether nothing waits in the pipe and its writer waits for more."""
+        waiting = int.from_bytes(fcntl.ioctl(self.reading, termios.FIONREAD, bytes(4)), sys.byteorder)
+        writer = proc.look(self.writer) if self.writer else None
+        return not waiting and writer is not None and writer.state == "S"
+
+
+OPEN: dict[int, LogPipe] = {}
+"""The pipes of this process by their inode: a process that prints knows its pipe by a file number of its own."""
 
 OWN: list[LogPipe] = []
 """The pipe that this process and all that it starts print into, if it is a worker."""
@@ -119,15 +130,13 @@ def finish() -> None:
     OWN.pop().close()
 
 
-def unwritten(output: int | None) -> int:
-    """Return how many bytes wait in the pipe that is printed into, this process's own if none is given."""
-    number = 1 if output is None else output
+def written(output: int | None) -> bool:
+    """Return whether all that was printed into a pipe is in its log; into this process's own if none is given."""
     try:
-        if not stat.S_ISFIFO(os.fstat(number).st_mode):
-            return 0
-        return int.from_bytes(fcntl.ioctl(number, termios.FIONREAD, bytes(4)), sys.byteorder)
+        pipe = OPEN.get(os.fstat(1 if output is None else output).st_ino)
+        return pipe is None or pipe.written()
     except OSError:
-        return 0
+        return True
 
 
 def own_log() -> Path | None:

@@ -19,6 +19,7 @@ from scalable.store import Lease, LeaseLostError, Receipt, Row, StoreError, Swee
 from scalable.store.database import Database
 from scalable.store.outbox import Outbox
 from scalable.testing.store import a_failed_row, a_row
+from scalable.testing.store_ledger import a_decision
 from tests.helpers.store.trouble import without_rights
 
 AT_ONCE = 20  # hand-overs under way, so that groups form
@@ -96,6 +97,17 @@ def use_without_rights(mouth: Connection, url: str) -> None:
             mouth.send(store.put([a_row()]))
     except StoreError as error:
         mouth.send(str(error))
+
+
+def read_without_rights(mouth: Connection, url: str) -> None:
+    """Tell what a store has that cannot be written, and why its ledger takes no decision."""
+    without_rights()
+    with open_store(url, patience_s=0.01) as store:
+        mouth.send((store.keys(), len(store.ledger())))
+        try:
+            store.record_decision(a_decision("second"))
+        except StoreError as error:
+            mouth.send(str(error))
 
 
 def take_part(mouth: Connection, url: str, name: str, kind: str, ttl_s: float, sleeps: bool) -> None:

@@ -21,6 +21,7 @@ import pytest
 from scalable.store import Filter, Row, RowStatus, SweepStatus, open_store
 from scalable.store import versions as store_versions
 from scalable.store.dialects import Sqlite
+from scalable.testing.store_ledger import a_decision
 from tests.helpers.paths import ROOT
 from tests.helpers.store.children import put_some
 from tests.helpers.store.trouble import Child
@@ -28,6 +29,7 @@ from tests.tools.postgres import PrivatePostgres
 
 LEFT = ROOT / "tests/data/version_4"
 TO_VERSION_4 = (
+    "DROP TABLE scalable_ledger",
     "CREATE TABLE old_results AS SELECT * FROM finetune_results",
     "CREATE TABLE old_runs AS SELECT * FROM finetune_runs",
     "DROP VIEW finetune_results",
@@ -38,7 +40,7 @@ TO_VERSION_4 = (
     "ALTER TABLE old_runs RENAME TO finetune_runs",
     "UPDATE scalable_schema SET version = 4",
 )
-"""What makes tables of version 4 out of those of version 5."""
+"""What makes tables of version 4 out of those of this version."""
 IN_OUTBOX = {f"{number:032x}" for number in (91, 92)}
 DEAD = f"{90:032x}"
 MOMENTS = ("before the copy", "in the copy", "after the copy", "among the rows", "before the end")
@@ -183,6 +185,23 @@ class UpgradeContract:
             assert [*store.dead_letters(), *store.incidents(), *store.config_history()] == []
             assert store.mark_failed([key(1)], "wrong prices") == 1
         assert ask("SELECT max(version) FROM scalable_schema") == [(store_versions.VERSION,)]
+
+    def test_version_5_gets_a_ledger_and_keeps_everything(self, left: str) -> None:
+        with open_store(left) as store:
+            store.set_config({"a": 1}, factor="a", variant=1, reason="it won", expect_version=1)
+            before = (list(store.rows()), store.runs(), store.config_history(), store.dead_letters())
+        ask = asking(left)
+        ask("DROP TABLE scalable_ledger")
+        ask("DELETE FROM scalable_schema")
+        ask("INSERT INTO scalable_schema VALUES (5)")
+        with open_store(left) as store:
+            assert (list(store.rows()), store.runs(), store.config_history(), store.dead_letters()) == before
+            assert store.ledger() == []
+            entry = store.record_decision(a_decision())
+            assert (entry.number, entry.looks) == (1, 1)
+        with open_store(left) as store:
+            assert store.ledger() == [entry]
+        assert ask("SELECT version FROM scalable_schema ORDER BY 1") == [(5,), (store_versions.VERSION,)]
 
 
 def make_older(ask: Ask, version: int, *, server: bool) -> None:

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.helpers.cli.bad_luck import put
 from tests.helpers.cli.examples import EXAMPLE
 from tests.helpers.cli.manifests import LOCAL
 from tests.helpers.cli.shells import shell
+from tests.helpers.waiting import until
 
 
 def test_a_manifest_is_read_from_standard_input(tmp_path: Path) -> None:
@@ -78,11 +80,20 @@ def test_the_status_of_a_command_is_true_although_nobody_hears_why(tmp_path: Pat
 
 
 def test_an_interrupted_command_ends_quietly_with_130(tmp_path: Path) -> None:
-    """The command waits for a manifest from a pipe; opening the other end shows that it does."""
+    """The command waits for a manifest from a pipe; its other end can be opened as soon as it does."""
     os.mkfifo(tmp_path / "pipe")
-    command = [sys.executable, "-m", "scalable", "validate", "pipe"]
+    command = [sys.executable, "-m", "scalable", "validate", "--manifest", "pipe"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with (tmp_path / "pipe").open("wb"):
+
+    def opened() -> int | None:
+        assert process.poll() is None, process.communicate()
+        with suppress(OSError):  # ENXIO: nobody reads yet
+            return os.open(tmp_path / "pipe", os.O_WRONLY | os.O_NONBLOCK)
+        return None
+
+    writing = until(opened)
+    assert writing is not None
+    with os.fdopen(writing, "wb"):
         process.send_signal(signal.SIGINT)
         try:
             out, err = process.communicate(timeout=10)

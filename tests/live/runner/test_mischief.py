@@ -7,6 +7,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -272,3 +273,15 @@ def test_a_runner_started_by_hand_says_what_it_is_for() -> None:
         assert found.returncode == 2
         assert "started by a worker" in found.stderr
         assert "Traceback" not in found.stderr
+
+
+@on_a_desk(slots=2)
+async def test_work_never_waits_behind_long_work_while_a_slot_is_free(desk: Desk) -> None:
+    """Short work makes a runner quick, so that more would be sent ahead to it if it were the only one."""
+    for _ in range(3):
+        await desk.value(work.give_back, 1)
+    desk.give("long", time.sleep, 3600)
+    await desk.began("long")
+    assert await desk.value(work.give_back, 2) == 2
+    desk.supervisor.kill("long", ends.STOPPED)
+    await desk.end_of("long")

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from scalable.store import Fate, open_store
-from scalable.testing.store import key
-from tests.helpers.store.children import put_some, use_without_rights
+from scalable.testing.store import a_row, key
+from scalable.testing.store_ledger import a_decision
+from tests.helpers.store.children import put_some, read_without_rights, use_without_rights
 from tests.helpers.store.trouble import Child
 
 
@@ -65,6 +66,18 @@ def test_a_read_only_store_takes_no_rows_and_says_why(open_folder: Path) -> None
     [answer] = Child(use_without_rights, f"sqlite:///{path}").last_words()
     said = answer if isinstance(answer, str) else answer.reason
     assert "is read-only; allow writing" in said or "cannot be opened; allow reading and writing" in said
+
+
+def test_a_read_only_store_can_be_read_and_its_ledger_says_why_it_takes_nothing(open_folder: Path) -> None:
+    path = open_folder / "results.db"
+    with open_store(f"sqlite:///{path}") as store:
+        store.put([a_row()])
+        store.record_decision(a_decision())
+    open_folder.chmod(0o555)
+    there, said = Child(read_without_rights, f"sqlite:///{path}").last_words()
+    assert there == ({key("row")}, 1)
+    assert "is read-only; allow writing" in said
+    assert [each.name for each in open_folder.iterdir()] == ["results.db"]
 
 
 def test_processes_that_open_a_new_store_at_once_all_write_their_rows(tmp_path: Path) -> None:

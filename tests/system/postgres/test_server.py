@@ -15,6 +15,7 @@ from scalable.store import Fate, Receipt, Store, StoreError, SweepRun, open_stor
 from scalable.store.database import Database
 from scalable.store.urls import location_of, shown_url
 from scalable.testing.store import a_row, key
+from scalable.testing.store_ledger import a_decision
 from scalable.wording import install_hint
 from tests.helpers.store.children import put_some
 from tests.helpers.store.trouble import Child
@@ -150,10 +151,19 @@ def test_the_live_configuration_is_jsonb_and_has_its_row_from_the_first_sweep_on
         assert postgres.execute(question, server_url) == [(1, "object", "off")]
 
 
+def test_a_server_that_only_reads_shows_its_ledger_and_says_why_it_takes_no_decision(server_url: str) -> None:
+    with open_store(server_url) as store:
+        entry = store.record_decision(a_decision())
+    with open_store(f"{server_url}%20-cdefault_transaction_read_only%3Don") as store:
+        assert store.ledger() == [entry]
+        with pytest.raises(StoreError, match="is read-only; name the primary server"):
+            store.record_decision(a_decision())
+
+
 def test_tables_of_a_newer_version_and_of_others_are_left_alone(postgres: PrivatePostgres, server_url: str) -> None:
     open_store(server_url).close()
     postgres.execute("INSERT INTO scalable_schema VALUES (7)", server_url)
-    assert "has tables of version 7, and this scalable knows version 5; update scalable" in refusal(server_url)
+    assert "has tables of version 7, and this scalable knows version 6; update scalable" in refusal(server_url)
     theirs = postgres.new_place()
     postgres.execute("CREATE TABLE finetune_results (id INTEGER)", theirs)
     assert "has a table finetune_results that scalable did not make" in refusal(theirs)

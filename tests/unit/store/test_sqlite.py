@@ -10,7 +10,9 @@ import pytest
 
 from scalable.errors import UsageError
 from scalable.store import Row, StoreError, StoreUrlError, SweepRun, open_store
+from scalable.store.dialects import cannot_change
 from scalable.testing.store import a_row, key
+from scalable.testing.store_ledger import a_decision
 from tests.helpers.store.trouble import another_writer, no_more_pages
 
 
@@ -139,7 +141,7 @@ def test_the_tables_can_be_read_with_nothing_but_sqlite(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "results.db")
     statement = "SELECT variant, json_extract(metrics, '$.sharpe'), value FROM finetune_results ORDER BY run_key"
     assert set(connection.execute(statement)) == {("isotonic", 1.5, None), ("4", 1.25, None), (None, None, "[1]")}
-    assert connection.execute("SELECT version FROM scalable_schema").fetchall() == [(5,)]
+    assert connection.execute("SELECT version FROM scalable_schema").fetchall() == [(6,)]
     assert connection.execute("SELECT count(*) FROM finetune_runs").fetchone() == (0,)
     connection.close()
 
@@ -203,8 +205,35 @@ def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     connection.execute("INSERT INTO scalable_schema VALUES (7)")
     connection.commit()
     connection.close()
-    with pytest.raises(StoreError, match="has tables of version 7, and this scalable knows version 5; update scalable"):
+    with pytest.raises(StoreError, match="has tables of version 7, and this scalable knows version 6; update scalable"):
         open_store(url)
+
+
+def test_a_file_in_a_folder_that_cannot_be_written_is_read_without_a_log_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/results.db"
+    with open_store(url) as store:
+        store.put([a_row()])
+    monkeypatch.setattr("scalable.store.dialects.os.access", lambda *_: False)
+    with open_store(url, patience_s=0.01) as store:
+        assert store.keys() == {key("row")}
+        with pytest.raises(StoreError, match="is read-only"):
+            store.record_decision(a_decision())
+        assert (store.ledger(), [each.name for each in tmp_path.iterdir()]) == ([], ["results.db"])
+
+
+def test_the_log_of_a_file_that_cannot_be_written_is_not_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "results.db"
+    path.touch()
+    assert not cannot_change(path), "its folder can be written"
+    path.with_name("results.db-wal").touch()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("scalable.store.dialects.os.access", lambda *_: False)
+        assert not cannot_change(path)
+        path.with_name("results.db-wal").unlink()
+        assert cannot_change(path)
+        assert not cannot_change(tmp_path / "new.db")
 
 
 def test_a_table_of_somebody_else_is_not_taken_for_ours(tmp_path: Path) -> None:

@@ -98,14 +98,19 @@ def test_code_travels_with_a_job_whose_module_nobody_can_import(module: Any, tmp
     assert [row.error for row in pickle.loads(packed)()] == [""] * 4
 
 
-def test_results_of_a_sweep_are_a_table_a_leaderboard_and_a_decision(module: Any) -> None:
-    sweep = scalable.Sweep(module.score, **AXES)
+def compute(sweep: scalable.Sweep) -> None:
+    """Compute every row of a sweep called ``score`` in this process and store it."""
     session = sweep.session()
     with session.open_store() as store:
         rows = session.compile("score", store)
         results = {row.run_key: row.metrics for job in rows.units for row in rows.unit(job, "")()}
         made = (row_of("score", rows.grid, rows.where[key], run_key=key, metrics=got) for key, got in results.items())
         store.put(made)
+
+
+def test_results_of_a_sweep_are_a_table_a_leaderboard_and_a_decision(module: Any) -> None:
+    sweep = scalable.Sweep(module.score, **AXES)
+    compute(sweep)
     result = sweep.results()
     assert result.complete and len(result.frame) == 24
     assert set(result.frame.columns) >= {"model", "size", "dataset", "fold", "accuracy"}
@@ -114,6 +119,27 @@ def test_results_of_a_sweep_are_a_table_a_leaderboard_and_a_decision(module: Any
     assert [line.verdict for line in board].count("") == 1, "the baseline is compared with nothing"
     assert "logreg/10" in repr(result) and "<table>" in result._repr_html_()
     assert sweep.decide().complete
+
+
+def test_a_decision_in_python_is_counted_once_for_each_result(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = scalable.Sweep(module.score, **AXES)
+    compute(sweep)
+    result = sweep.results()
+    assert repr(result) and result.leaderboard() and result._repr_html_()
+    ledger = result.decide().ledger
+    assert (ledger.number, ledger.looks, ledger.sweeps, ledger.variants) == (1, 1, 1, 3)
+    assert sweep.decide().ledger.looks == 2
+    assert sweep.decide().to_dict()["ledger"]["expected_false_locks"] == 0.05
+
+    later = sweep.results()
+    assert later.complete
+
+    def away(*_: object) -> None:
+        raise scalable.StoreError("store x does not answer")
+
+    monkeypatch.setattr(type(later.session), "open_store", away)
+    decision = later.decide()
+    assert (decision.complete, decision.ledger.problem) == (True, "store x does not answer")
 
 
 def test_a_variant_without_rows_is_last_on_the_leaderboard_without_figures(module: Any) -> None:

@@ -12,7 +12,7 @@ from scalable.verdicts.guards import Bar, Margin
 from scalable.verdicts.judging import Role, judge
 from scalable.verdicts.methods import choose
 from scalable.verdicts.robustness import skewness, undone_by
-from scalable.verdicts.rule import Verdict, expected_false_locks, p_above
+from scalable.verdicts.rule import Verdict, p_above
 from scalable.verdicts.tables import Floats
 from tests.helpers.verdicts.builders import a_comparison, an_axis, assets_and_periods, noise
 
@@ -216,5 +216,19 @@ def test_two_thousand_variants_are_ranked_and_corrected_together() -> None:
     assert max(each.metrics[0].p_corrected or 0.0 for each in judged.variants) == 1.0
 
 
-def test_one_of_twenty_sweeps_without_effect_locks_something() -> None:
-    assert expected_false_locks(4) == pytest.approx(0.2)
+def test_a_stricter_level_takes_a_lock_away_and_leaves_everything_else() -> None:
+    comparison = a_comparison({"up": 0.6 + SPREAD[0], "down": -1 + SPREAD[1]})
+    [usual, worse] = judge(comparison).variants
+    p = usual.metrics[0].p_corrected
+    assert p is not None and 0 < p < 0.05
+    assert (usual.verdict, worse.verdict) == (LOCK, ABANDON)
+    [strict, still] = judge(comparison, p / 2).variants
+    assert (strict.verdict, still.verdict) == (KEEP, ABANDON)
+    assert (strict.metrics, strict.rules[1].holds) == (usual.metrics, False)
+    assert strict.rules[1].text.endswith(f"(Holm p < {p / 2:.2g})")
+
+
+def test_a_lock_at_a_stricter_level_is_undone_by_a_smaller_loss() -> None:
+    undone = [judge(a_comparison({"up": 1 + SPREAD[0]}), level).variants[0].undone_by for level in (0.05, 0.001)]
+    assert undone[0] is not None and undone[1] is not None
+    assert undone[0] < undone[1]

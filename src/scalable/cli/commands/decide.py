@@ -17,9 +17,11 @@ from scalable.cli.commands.lock import variant_of
 from scalable.cli.commands.results import opened, which
 from scalable.cli.output import Cell, console, note, print_json, show_table, table, working
 from scalable.observe.words import decimals, measured, probability
-from scalable.sweeps.decisions import Decision, Verdict, decide
+from scalable.sweeps.decisions import Decision, Verdict
+from scalable.sweeps.ledger import control_of, decide_and_record
 from scalable.sweeps.loading import outcome
 from scalable.verdicts.judging import MetricResult, Role, Standing, VariantResult
+from scalable.verdicts.ledger import Tally
 from scalable.wording import command, plural
 
 STYLES = {Verdict.LOCK: "bold green", Verdict.KEEP_AVAILABLE: "yellow", Verdict.ABANDON: "red"}
@@ -35,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         name = which(manifest, options.sweep)
         with working("comparing"):
             results = outcome(manifest, name, store, folder)
-            decision = decide(results)
+            decision = decide_and_record(results, store, control_of(manifest))
     if options.format == "json":
         print_json(decision.to_dict())
     elif options.variant is not None:
@@ -62,6 +64,7 @@ def show(screen: Console, decision: Decision) -> None:
         screen.print(note("·", f"{plural(rest, 'further variant')}; --format json  has all", "dim"))
     if decision.shortfall:
         screen.print(note("!", decision.shortfall, "bold red"))
+    show_ledger(screen, decision.ledger)
     show_next(screen, decision, ranked[0])
 
 
@@ -128,6 +131,12 @@ def show_reason(screen: Console, decision: Decision, result: VariantResult) -> N
     screen.print(note("·", f"{result.variant}: {reason}{alike}", STYLES[result.verdict]))
     for text in result.findings:
         screen.print(note("  !", text, "yellow"))
+
+
+def show_ledger(screen: Console, ledger: Tally) -> None:
+    """Print how many decisions there were and what chance alone would do, or why the ledger could not be written."""
+    if str(ledger):
+        screen.print(note("!", str(ledger), "yellow") if ledger.problem else note("·", str(ledger), ""))
 
 
 def show_next(screen: Console, decision: Decision, best: VariantResult) -> None:

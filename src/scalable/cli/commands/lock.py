@@ -12,14 +12,14 @@ from rich.console import Console
 from rich.text import Text
 
 from scalable.cli.commands.results import opened
-from scalable.cli.output import Cell, console, note, print_json, show_table, working
+from scalable.cli.output import Cell, console, errors, note, print_json, show_table, working
 from scalable.errors import UsageError
 from scalable.manifest.models import Manifest
 from scalable.observe.words import stamp
 from scalable.plugins import factors
 from scalable.store import Config
 from scalable.sweeps import locking
-from scalable.sweeps.decisions import decide
+from scalable.sweeps.ledger import control_of, decide_without_recording, record_lock, record_untested_lock
 from scalable.sweeps.loading import outcome
 from scalable.sweeps.results import Outcome, Variant, same
 from scalable.wording import command, undefined
@@ -42,16 +42,23 @@ def run(options: argparse.Namespace) -> int:
             variant = variant_of(options.variant, factor.variants, f"factor {factor.name}")
             forced = {"force": options.force, "reason": options.reason or ""}
             locked = locking.lock_untested(store, factor.name, variant, factor.variants[0], **forced)
-            return show_change(options, manifest, locked)
+            problem = ""
+            if locked.changed and options.force:
+                config = locked.config
+                problem = record_untested_lock(store, factor.name, variant, config.reason, config.version)
+            return show_change(options, manifest, locked, problem)
         base = store.config()
         with working("comparing"):
             results = outcome(manifest, sweep, store, folder)
-            decision = decide(results)
+            decision = decide_without_recording(results, store, control_of(manifest))
         variant = variant_of(options.variant, results.variants, f"sweep {sweep}")
         values = values_of(results, variant)
         forced = {"force": options.force, "reason": options.reason or ""}
         locked = locking.lock(store, decision, variant, on=base, values=values, **forced)
-        return show_change(options, manifest, locked)
+        problem = ""
+        if locked.changed:
+            problem = record_lock(store, decision, variant, locked.config.reason, forced=options.force)
+        return show_change(options, manifest, locked, problem)
 
 
 def values_of(results: Outcome, variant: Variant) -> dict[str, Variant]:
@@ -110,8 +117,11 @@ def spellings(variant: Variant) -> set[str]:
     return {str(variant), f"{variant:g}"} if isinstance(variant, int | float) else {variant}
 
 
-def show_change(options: argparse.Namespace, manifest: Manifest, locked: locking.Locked) -> int:
+def show_change(options: argparse.Namespace, manifest: Manifest, locked: locking.Locked, problem: str = "") -> int:
+    """Show the configuration after a lock or an undo; ``problem`` is why the ledger does not have the lock."""
     config = locked.config
+    if problem:
+        errors().print(f"the lock is not in the ledger, which could not be written: {problem}", soft_wrap=True)
     if options.format == "json":
         print_json({"changed": locked.changed, **as_dict(config)})
         return 0

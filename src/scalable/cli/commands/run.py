@@ -378,20 +378,22 @@ def conclude(folder: RunFolder, noun: str = "task") -> None:
 def show_outcome(session: ScalableSession, outcome: SweepOutcome, where: Mapping[str, str]) -> None:
     """Results and decision as  scalable results  and  scalable decide  show them, and where the rows are."""
     from scalable.cli.commands import decide, results
-    from scalable.sweeps.decisions import decide as decided
+    from scalable.sweeps.ledger import control_of, decide_and_record
     from scalable.sweeps.loading import outcome as loaded
 
     screen = console()
     with working("comparing"), session.open_store() as store:
         stored = loaded(session.manifest, outcome.sweep, store, session.path.resolve().parent, where)
+        compared = len(stored.variants) > 1 and stored.finished and not where  # some rows decide nothing
+        decision = decide_and_record(stored, store, control_of(session.manifest)) if compared else None
     screen.print(results.title(stored))
     screen.print()
     if stored.finished:
         results.show_variants(screen, stored)
     results.show_shortfall(screen, stored)
-    if len(stored.variants) > 1 and stored.finished and not where:  # some rows decide nothing
+    if decision is not None:
         screen.print()
-        decide.show(screen, decided(stored))
+        decide.show(screen, decision)
     if outcome.missing and outcome.stopped:
         remedy = f"; {raise_budget(session.manifest)} and run it again" if "budget" in outcome.stopped else ""
         screen.print(note("!", f"stopped: {outcome.stopped}{remedy}", "bold red"))

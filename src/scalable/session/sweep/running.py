@@ -155,7 +155,7 @@ def track(tracker: Tracker, session: ScalableSession, compiled: Compiled, store:
             status=Status.FINISHED if outcome.complete else Status.FAILED,
             params=params,
             metrics=averaged(lines, result.metric_names),
-            decision=verdicts(result) if not chosen else {},
+            decision=verdicts(result, store, session) if not chosen else {},
             rows=lines,
         )
     )
@@ -168,9 +168,10 @@ def flat(result: Outcome, cell: Cell, row: Row) -> dict[str, Any]:
     return {**facts, **row.metrics, **facts}
 
 
-def verdicts(outcome: Outcome) -> Mapping[str, Any]:
-    from scalable.sweeps.decisions import decide
+def verdicts(outcome: Outcome, store: Store, session: ScalableSession) -> Mapping[str, Any]:
+    from scalable.sweeps.ledger import control_of, decide_without_recording
 
     if len(outcome.variants) < 2 or not outcome.finished:
         return {}
-    return {f"verdict.{judgement.variant}": judgement.verdict.value for judgement in decide(outcome).variants}
+    decision = decide_without_recording(outcome, store, control_of(session.manifest))
+    return {f"verdict.{judgement.variant}": judgement.verdict.value for judgement in decision.variants}

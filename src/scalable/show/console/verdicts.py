@@ -83,7 +83,7 @@ async def asked(run: RunFolder, sweep: str) -> dict[str, Any]:
 
 def judged(run: RunFolder, sweep: str) -> dict[str, Any]:
     from scalable.show.report.material import check_import, manifest_of
-    from scalable.sweeps.decisions import decide
+    from scalable.sweeps.ledger import control_of, decide_without_recording
     from scalable.sweeps.loading import open_results, outcome
 
     manifest, beside = manifest_of(run, run.facts())
@@ -92,10 +92,10 @@ def judged(run: RunFolder, sweep: str) -> dict[str, Any]:
     check_import(manifest.sweeps[sweep].run, beside)
     with open_results(manifest, create=False) as store:
         results = outcome(manifest, sweep, store, beside)
+        decision = decide_without_recording(results, store, control_of(manifest)).to_dict() if results.finished else {}
     counts = {"complete": results.complete, "expected": len(results.expected), "finished": results.finished}
     content: dict[str, Any] = {"sweep": sweep, **counts, "baseline": str(results.baseline), "variants": []}
-    if results.finished:
-        decision = decide(results).to_dict()
+    if decision:
         content |= {name: decision[name] for name in ("primary", "method", "recommended")}
         ranked = sorted(decision["variants"], key=lambda each: int(each["rank"]))
         content["variants"] = [variant(each) for each in ranked]

@@ -25,7 +25,7 @@ from scalable.observe.report import recorded_report
 from scalable.show.report.equity import Curves, curves_of
 from scalable.store import Store
 from scalable.sweeps.compiling import Compiled, compiled
-from scalable.sweeps.decisions import decide
+from scalable.sweeps.ledger import control_of, decide_without_recording
 from scalable.sweeps.loading import artefacts_url, importable, open_results, outcome
 from scalable.sweeps.workload import find_workload
 
@@ -194,7 +194,8 @@ def sweep_results(manifest: Manifest, name: str, store: Store, beside: Path) -> 
     problems: list[str] = []
     decision = curves = None
     try:
-        decision = decide(made_outcome) if made_outcome.finished else None
+        if made_outcome.finished:
+            decision = decide_without_recording(made_outcome, store, control_of(manifest))
     except ScalableError as error:
         problems.append(f"there is no verdict: {error}")
     try:

@@ -221,6 +221,8 @@ def verdict(each: SweepResults) -> Markup | None:
         parts.append(tag("p", text, class_="note bad"))
     parts += [judgement(result, decision) for result in decision.ranked]
     parts.append(paragraph(f"Test: {decision.method}. {METHOD}", class_="quiet"))
+    if counted := str(decision.ledger):
+        parts.append(paragraph(f"{counted[0].upper()}{counted[1:]}.", class_="quiet"))
     return join(parts)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from scalable import proc
 from scalable.stuck import is_stuck
-from scalable.worker.printing import unwritten
+from scalable.worker.printing import written
 from scalable.worker.runner import ends
 from scalable.worker.runner.evidence import Evidence, LoggedWork, collect, last_lines
 from scalable.worker.runner.memory import memory_limits, oom_kills, readable
@@ -28,7 +28,7 @@ from scalable.worker.runner.work import End, GivenWork, Listener, verdict
 logger = logging.getLogger("scalable")
 
 LOOK_EVERY_S = 0.1  # fast enough to act on memory before the machine suffers
-SHORT_S = 0.02  # work shorter than this is sent ahead, so that the runner need not wait for the next piece
+SHORT_S = 0.02  # after work shorter than this the next is sent ahead, so that the runner need not wait for it
 MOST_SENT = 16  # pieces in one runner at a time, if they are short
 LARGE = 0.5  # of the room of a slot: a runner that keeps more when it has nothing to do is replaced
 LARGE_IF_SHORT = 0.8  # where a start takes longer than the work
@@ -37,7 +37,7 @@ FAILED_STARTS = 3  # in a row; then the runner's own start is at fault and work 
 START_AGAIN_S = 1.0  # after a start that failed, longer each time: a machine may be short of something for a moment
 LONGEST_PAUSE_S = 30.0
 RAISED_FOR_MEMORY = "it raised MemoryError; nothing was killed"
-WRITTEN_WITHIN_S = 1.0  # what work printed before its end is in the log a moment later, unless its disk hangs
+WRITTEN_WITHIN_S = 5.0  # what work printed before its end is in the log a moment later, unless its disk hangs
 MOST_RETURNS = 3  # runners that ended before they began with a piece of work; then it is taken for the reason
 
 
@@ -160,12 +160,14 @@ class Supervisor:
             self.keep(self.start(self.another()))
 
     def free(self) -> Runner | None:
+        """Return a runner for the next piece of work, or none.
+
+        Work is sent ahead only where there is one slot: behind a long piece it would wait there while others are free.
+        """
         able = [runner for runner in self.runners if runner.ready and not runner.ending and self.fit(runner)]
         for runner in able:
-            if runner.current is None:
-                return runner
-        for runner in able:
-            if runner.pace < SHORT_S and len(runner.sent) < MOST_SENT and not runner.outgrown:
+            short = self.slots == 1 and runner.pace < SHORT_S and not runner.outgrown
+            if len(runner.sent) < (MOST_SENT if short else 1):
                 return runner
         return None
 
@@ -327,9 +329,8 @@ class Supervisor:
         settings = work.runner.settings
         if end.cause in ends.VIOLENT and end.evidence is None and settings.log is not None:
             deadline = time.monotonic() + WRITTEN_WITHIN_S
-            while unwritten(settings.output) and time.monotonic() < deadline:
+            while not written(settings.output) and time.monotonic() < deadline:
                 await asyncio.sleep(LOOK_EVERY_S / 10)
-            await asyncio.sleep(LOOK_EVERY_S)  # who has read it needs a moment to write it
             end = replace(end, evidence=Evidence(logged.pid, time.time(), log=last_lines(settings.log, logged)))
         self.end(work, end)
 
