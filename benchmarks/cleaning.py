@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scalable.finetune.cleaning import ranked_issues
+from scalable_finetune.cleaning import ranked_issues
 
 SIZES = ((2_000, 2), (2_000, 3), (20_000, 3))  # events and classes: standard training sets, and the largest heavy one
 WORKERS = {"forking, 2 workers": 2, "forking, as many as cores": None}

@@ -32,7 +32,7 @@ class Once:
     """Every distinct stage once: what a user writes by hand with a dictionary. ``submit`` calls or hands on."""
 
     def __init__(self, submit: Callable[..., Any]) -> None:
-        from scalable.finetune.workload import WORKLOAD
+        from scalable_finetune.workload import WORKLOAD
 
         self.stages = WORKLOAD.by_name
         self.submit = submit
@@ -61,7 +61,7 @@ class Once:
 
 
 def call(name: str, values: dict[str, Any], *inputs: Any) -> Any:
-    from scalable.finetune.workload import WORKLOAD
+    from scalable_finetune.workload import WORKLOAD
 
     return WORKLOAD.by_name[name].function(*inputs, **values)
 

@@ -13,12 +13,13 @@ from typing import Any
 
 
 def exports(
-    package: str, homes: Mapping[str, tuple[str, ...]]
+    package: str, homes: Mapping[str, tuple[str, ...]], within: str = ""
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__all__``, ``__getattr__`` and ``__dir__`` for a package whose names live in these modules of it.
+    """Return ``__all__``, ``__getattr__`` and ``__dir__`` for a package whose names live in these modules.
 
-    Names of the module ``""`` are modules themselves.
+    The modules are those of the package ``within``, or its own. Names of the module ``""`` are modules themselves.
     """
+    parent = within or package
     home_of = {name: home for home, names in homes.items() for name in names}
     public = sorted(home_of)
 
@@ -26,7 +27,7 @@ def exports(
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home = home_of[name]
-        value = getattr(import_module(f"{package}.{home}"), name) if home else import_module(f"{package}.{name}")
+        value = getattr(import_module(f"{parent}.{home}"), name) if home else import_module(f"{parent}.{name}")
         setattr(sys.modules[package], name, value)  # the next time it is found without this
         return value
 

@@ -1,6 +1,6 @@
-"""Whether the shipped workload can do what sweeps say, asked before anything starts and told at its place.
+"""Whether the workloads of plug-ins can do what sweeps say, asked before anything starts and told at its place.
 
-The manifest knows the factors of the catalogue; what else a sweep may set, and what contradicts what, only the workload
+The manifest knows the factors of a plug-in; what else a sweep may set, and what contradicts what, only the workload
 knows. A sweep with ``run`` is checked when it is compiled, since that imports its code.
 """
 
@@ -10,13 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
-from scalable.catalogue import FACTORS, PLUGIN
 from scalable.errors import QuantityError, ScalableError
 from scalable.findings import Finding, Severity
 from scalable.manifest.models import Manifest
 from scalable.manifest.task_checks import undefined
 from scalable.manifest.work import Sweep
+from scalable.plugins import WorkloadPlugin, installed
 from scalable.sweeps.project import in_project
+from scalable.sweeps.stages import StageError
+from scalable.sweeps.workload import Workload, find_workload
 
 Settings = Mapping[str, Any]
 
@@ -28,18 +30,24 @@ def impossible(manifest: Manifest) -> list[Finding]:
 
 
 def contradictions(manifest: Manifest) -> Iterator[Finding]:
-    sweeps = {name: sweep for name, sweep in manifest.sweeps.items() if sweep.workload == PLUGIN.name}
-    if not sweeps:
-        return
-    try:
-        from scalable.finetune.settings import DEFAULTS, OF_OTHERS
-    except ModuleNotFoundError:  # without the extra nothing runs here; who only plans is not kept from it
-        return
-    read = set(DEFAULTS) - OF_OTHERS
+    for plugin in installed().values():
+        sweeps = {name: sweep for name, sweep in manifest.sweeps.items() if sweep.workload == plugin.name}
+        if not sweeps:
+            continue
+        try:
+            workload = find_workload(plugin.run)
+        except StageError:  # without its libraries nothing runs here; who only plans is not kept from it
+            continue
+        yield from in_sweeps(sweeps, plugin, workload)
+
+
+def in_sweeps(sweeps: Mapping[str, Sweep], plugin: WorkloadPlugin, workload: Workload) -> Iterator[Finding]:
+    """Yield what is wrong with the sweeps of one plug-in."""
+    read = workload.reads.intersection(workload.defaults or workload.reads)  # what has no default comes from axes alone
     for name, sweep in sweeps.items():
         path = f"sweeps.{name}"
         if unread := [axis for axis in sweep.compare if axis not in read]:
-            message = f"the trading workload has nothing called {unread[0]!r}, and no other is named"
+            message = f"{plugin.label} has nothing called {unread[0]!r}, and no other is named"
             remedy = "write run: package.module:function for a workload of your own"
             where = "factor" if sweep.is_short else f"compare.{unread[0]}"
             yield Finding.warning("no-workload", f"{path}.{where}", message, remedy)
@@ -50,39 +58,47 @@ def contradictions(manifest: Manifest) -> Iterator[Finding]:
                 f"{path}.settings.{setting}", "setting", setting, read - {*sweep.over, *sweep.average, *sweep.implied}
             )
         first: dict[str, Finding] = {}  # what is wrong with one variant is as a rule with the next, too
-        for finding in refused(path, sweep, unknown):
+        for finding in refused(path, sweep, unknown, plugin, workload):
             first.setdefault(finding.path, finding)
         yield from first.values()
 
 
-def refused(path: str, sweep: Sweep, unknown: Iterable[str]) -> Iterator[Finding]:
+def refused(
+    path: str, sweep: Sweep, unknown: Iterable[str], plugin: WorkloadPlugin, workload: Workload
+) -> Iterator[Finding]:
+    """Yield what the workload's own check says of a sweep's variants."""
     written = {name: value for name, value in sweep.settings.items() if name not in unknown}
-    common = {**sweep.implied, **written}
-    costs = sweep.average.get("cost_bps", ())
+    common = {**(workload.defaults or {}), **sweep.implied, **written}
     for index, variant in enumerate(product(*sweep.compare.values())):
         varied = dict(zip(sweep.compare, variant, strict=True))
-        first = costs if index == 0 else costs[:1]  # they have nothing to do with each other
-        for place, cost in enumerate(first or (None,)):
-            cell = {**common, **varied, **({"cost_bps": cost} if cost is not None else {})}
-            for about, message, remedy in complaints(cell):
-                where = at(path, sweep, about, message, varied, place)
+        for averaged in averaged_values(sweep, all_of_them=index == 0):
+            cell = {**common, **varied, **averaged}
+            for about, message, remedy in complaints(workload, cell):
+                where = at(path, sweep, about, message, varied, averaged)
                 text = message.removeprefix(f"{about}: ") if where.endswith(f".{about}") else message
-                other = locked_away({*written, *varied}, cell)
+                other = locked_away(plugin, workload, {*written, *varied}, cell)
+                local = about in plugin.on_this_machine  # data may be elsewhere than who validates
                 if other:
                     text += f" (unless another {other} is locked)"
-                elif about == "market":
+                elif local:
                     text += " on this machine"
-                doubtful = other or about == "market"  # data may be elsewhere than who validates
-                severity = Severity.WARNING if doubtful else Severity.ERROR
+                severity = Severity.WARNING if other or local else Severity.ERROR
                 yield Finding("impossible-setting", severity, where, text, remedy)
 
 
-def complaints(cell: Settings) -> list[tuple[str, str, str]]:
-    """Return what a configuration is refused for: the setting it is about, why, and what to write."""
-    from scalable.finetune.settings import check
+def averaged_values(sweep: Sweep, all_of_them: bool) -> Iterator[dict[str, Any]]:
+    """Yield values of the averaged axes: the first of each, and each other one with the first of the rest."""
+    first = {name: values[0] for name, values in sweep.average.items()}
+    yield first
+    for name, values in sweep.average.items() if all_of_them else ():
+        yield from ({**first, name: value} for value in values[1:])
 
+
+def complaints(workload: Workload, cell: Settings) -> list[tuple[str, str, str]]:
+    """Return what a configuration is refused for: the setting it is about, why, and what to write."""
     try:
-        check(cell)
+        if workload.check is not None:
+            workload.check(cell)
     except QuantityError as error:
         return [
             (str(problem.at[0]) if problem.at else "", problem.message, problem.remedy)
@@ -94,10 +110,10 @@ def complaints(cell: Settings) -> list[tuple[str, str, str]]:
     return []
 
 
-def at(path: str, sweep: Sweep, about: str, message: str, varied: Settings, cost: int) -> str:
+def at(path: str, sweep: Sweep, about: str, message: str, varied: Settings, averaged: Settings) -> str:
     """Return where in the sweep that is written: the setting itself, or the one of the sweep that leads to it."""
-    if about == "cost_bps":
-        return f"{path}.{sweep.where('average.cost_bps')}[{cost}]"
+    if about in averaged:
+        return f"{path}.{sweep.where(f'average.{about}')}[{sweep.average[about].index(averaged[about])}]"
     for name in (about, *(word for word in sweep.settings if f"{word}:" in message)):
         if name in sweep.settings:
             return f"{path}.settings.{name}"
@@ -111,9 +127,8 @@ def at(path: str, sweep: Sweep, about: str, message: str, varied: Settings, cost
     return path
 
 
-def locked_away(stated: set[str], cell: Settings) -> str:
-    """A factor the sweep says nothing about with a variant that, if it is locked, makes the configuration good."""
-    others = (factor for factor in FACTORS.values() if factor.name not in stated)
-    return next(
-        (each.name for each in others for value in each.variants if not complaints({**cell, each.name: value})), ""
-    )
+def locked_away(plugin: WorkloadPlugin, workload: Workload, stated: set[str], cell: Settings) -> str:
+    """Return a factor the sweep says nothing about with a variant that, if it is locked, makes all good."""
+    others = ((name, factor.variants) for name, factor in plugin.factors.items() if name not in stated)
+    choices = ((name, value) for name, values in others for value in values)
+    return next((name for name, value in choices if not complaints(workload, {**cell, name: value})), "")

@@ -83,8 +83,8 @@ CMD ["python", "-m", "scalable", "--help"]
 
 def extras(deployment: Deployment) -> list[str]:
     names = ["kubernetes"]
-    if any(sweep.run is None for sweep in deployment.manifest.sweeps.values()):
-        names.append("finetune")
+    plugins = (sweep.plugin for sweep in deployment.manifest.sweeps.values() if sweep.run is None)
+    names += dict.fromkeys(plugin.extra for plugin in plugins if plugin is not None and plugin.extra)
     if any(destination.purpose == "store" for destination in deployment.destinations):
         names.append("postgres")
     return names

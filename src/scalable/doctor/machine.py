@@ -46,8 +46,6 @@ NEEDED = {
     "gcp": ("google.auth", "requests", "cryptography"),
 }
 """Modules that a provider imports; they come with the extra of its name."""
-WORKLOAD = ("numpy", "pandas", "polars", "scipy", "sklearn", "xgboost", "optuna", "cleanlab")
-"""Modules of the trading workload, which come with the extra ``finetune``."""
 LITTLE = Memory.of_gib(1)  # logs and journal of a long run, and what workers spill
 NOTHING = Memory(50 * 2**20)  # below that a run does not get far
 ANSWER_WITHIN_S = 2.0
@@ -190,12 +188,14 @@ def provider(spec: DeploymentSpec) -> tuple[DeploymentProvider | None, list[Find
 
 
 def workload(manifest: Manifest, spec: DeploymentSpec) -> Iterator[Finding]:
-    """Check whether what sweeps without a function of their own compute with is there, unless an image has it."""
-    if all(sweep.run is not None for sweep in manifest.sweeps.values()) or getattr(spec.target, "code", "") == "image":
+    """Check whether the modules that the stages of plug-ins import are there, unless an image has them."""
+    if getattr(spec.target, "code", "") == "image":
         return
-    if missing := [module for module in WORKLOAD if not importable(module)]:
-        text = f"the trading workload needs {', '.join(missing)}, which is not installed"
-        yield fail("workload", text, install_hint("finetune"))
+    plugins = {sweep.plugin.name: sweep.plugin for sweep in manifest.sweeps.values() if sweep.plugin and not sweep.run}
+    for plugin in plugins.values():
+        if missing := [module for module in plugin.requires if not importable(module)]:
+            text = f"{plugin.label} needs {', '.join(missing)}, which is not installed"
+            yield fail("workload", text, plugin.install_hint(*missing))
 
 
 def folders(case: Case) -> Iterator[Finding]:

@@ -35,10 +35,10 @@ from scalable.manifest.fields import (
     Wait,
     as_number,
 )
-from scalable.plugins import General, WorkloadPlugin, installed, plugin_of
+from scalable.plugins import SHORT_FORMS, General, WorkloadPlugin, installed, plugin_of
 from scalable.quantities import Duration, Memory, Money, Share
 from scalable.verdicts.guards import Bar
-from scalable.wording import not_defined, shown
+from scalable.wording import install_hint, not_defined, shown
 
 MAX_ROWS = 1_000_000  # what a sweep may expand to; planning that many unshared runs takes a minute or two
 
@@ -240,6 +240,11 @@ class Sweep(Section):
         """The plug-in whose stages it runs."""
         return plugin_of(self.workload, self.run)
 
+    @property
+    def stages(self) -> str | None:
+        """Where the code that computes its rows is: its own ``run``, or the stages of its workload."""
+        return self.run or (self.plugin.run if self.plugin is not None else None)
+
     def where(self, key: str) -> str:
         """Return the key that somebody has written for a general one: ``assets`` for ``over.asset``."""
         return self._origins.get(key, key)
@@ -267,6 +272,8 @@ def generalised(written: dict[str, Any], general: Container[str]) -> tuple[Gener
     short = {key: value for key, value in written.items() if key not in general}
     named = written.get("workload")
     if isinstance(named, str) and named not in installed():
+        if named in SHORT_FORMS.values():
+            raise missing_plugin(named, "workload")
         message, remedy = not_defined("workload", named, installed())
         raise QuantityError(message, remedy, ("workload",), code="unknown-workload")
     if isinstance(named, str) and written.get("run") is not None:
@@ -275,6 +282,9 @@ def generalised(written: dict[str, Any], general: Container[str]) -> tuple[Gener
         plugin: WorkloadPlugin | None = installed()[named]
     else:
         plugin = next((each for each in installed().values() if not short.keys().isdisjoint(each.short_keys())), None)
+    if plugin is None and not isinstance(named, str):
+        for key in short.keys() & SHORT_FORMS.keys():
+            raise missing_plugin(SHORT_FORMS[key], key)
     if plugin is None or plugin.short_form is None:
         return General(written), None
     own = set(plugin.short_keys())
@@ -284,6 +294,12 @@ def generalised(written: dict[str, Any], general: Container[str]) -> tuple[Gener
         return form.general(keys), None
     except ValidationError as error:
         return General({"compare": {"unread": [0]}, **keys}), error
+
+
+def missing_plugin(name: str, key: str) -> QuantityError:
+    """Return that a key belongs to a workload whose plug-in is not installed."""
+    message = f"{key} belongs to the workload {name}, whose plug-in is not installed"
+    return QuantityError(message, install_hint(name), (key,), code="missing-plugin")
 
 
 def together(first: ValidationError | None, second: ValidationError) -> ValidationError:

@@ -24,16 +24,12 @@ from scalable.observe.sweep_progress import LEAST_CORES, listing
 from scalable.planning.history import Circumstances, History
 from scalable.planning.history import MeasuredUnits as Units
 from scalable.planning.simulation.durations import Fixed, JobLength, MeasuredDurations, from_minutes
-from scalable.plugins import installed
+from scalable.plugins import JobCost, installed
 from scalable.quantities import Cpu, Memory, Share
 from scalable.sweeps.grid import Grid
 from scalable.wording import command, plural
 
 ENOUGH_HISTORY = 5  # measured durations before they replace the manifest's
-USUAL_TRIALS = 30
-SEARCH_MINUTES = 3.5  # a search of 30 trials on 4 saturated cores
-HEAVY_MINUTES = 9.0  # 8-10 h for the 300 searches of a heavy factor on 5 workers
-SEARCH_CORES = 4.0
 OWN_MINUTES = 1.0  # of a workload nothing is known about; the plan says that it is a guess
 
 
@@ -62,7 +58,7 @@ def expect(
     """Return what to expect; ``limit`` is the profile's, ``worker`` what a worker has here, ``base`` what is locked."""
     alike = circumstances(sweep, base, history)
     if (units := closest(sweep, alike, grid, history, provider, worker)) is not None:
-        return from_units(units, grid, provider, worker)
+        return from_units(units, sweep, grid, provider, worker)
     plain = history.seconds.get(sweep.factor, ()) if not alike.base else ()
     if len(plain) >= ENOUGH_HISTORY:
         mean = sum(plain) / len(plain)
@@ -72,11 +68,11 @@ def expect(
         length = from_minutes(sweep.run_minutes)
         spread = "" if isinstance(length, Fixed) else f", 95 % within {sweep.run_minutes.p95:g} min"
         return Expected(length, limit.cores, f"{sweep.run_minutes.p50:g} min a job{spread} (manifest; no history yet)")
-    if is_shipped(sweep):
-        minutes = (HEAVY_MINUTES if is_heavy(sweep, base) else SEARCH_MINUTES) * grid.trials / USUAL_TRIALS
-        usual = f"usual for {plural(grid.trials, 'trial')}; no history yet"
-        source = f"{minutes:.3g} min a job on {SEARCH_CORES:g} CPU ({usual})"
-        return Expected(Fixed(minutes * 60), SEARCH_CORES, source)
+    if (cost := declared_cost(sweep)) is not None:
+        minutes = (cost.heavy_minutes if is_heavy(sweep, base) else cost.minutes) * grid.trials / cost.usual
+        usual = f"usual for {plural(grid.trials, cost.noun)}; no history yet"
+        source = f"{minutes:.3g} min a job on {cost.cores:g} CPU ({usual})"
+        return Expected(Fixed(minutes * 60), cost.cores, source)
     source = f"{OWN_MINUTES:g} min a job (a guess: nothing is known yet)"
     guess = f"how long a job of {name} takes is not known: {OWN_MINUTES:g} min is a guess"
     warning = Finding.warning(
@@ -94,7 +90,7 @@ def closest(
         for units in history.units.get(sweep.factor, ())
         if (units.run, units.settings, units.base) == (wanted.run, wanted.settings, wanted.base)
         and (units.pilot or len(units.seconds) >= ENOUGH_HISTORY)
-        and (units.trials == grid.trials or (is_shipped(sweep) and units.trials))
+        and (units.trials == grid.trials or (declared_cost(sweep) is not None and units.trials))
     ]
 
     def distance(units: Units) -> tuple[bool, bool, float]:
@@ -104,7 +100,7 @@ def closest(
     return min(alike, key=distance, default=None)
 
 
-def from_units(units: Units, grid: Grid, provider: str, worker: Cpu) -> Expected:
+def from_units(units: Units, sweep: Sweep, grid: Grid, provider: str, worker: Cpu) -> Expected:
     times = grid.trials / units.trials if units.trials else 1.0
     seconds = tuple(times * units.usual / units.mean * length for length in units.seconds)
     cores = max(LEAST_CORES, min(units.cores or units.cpus, units.cpus))
@@ -114,16 +110,17 @@ def from_units(units: Units, grid: Grid, provider: str, worker: Cpu) -> Expected
         how = f"median of {len(units.means)} sweeps, {latest}"
     if (units.provider, units.cpus) != (provider, worker.cores):
         how += f" on workers of {units.cpus:g} CPU, provider {units.provider}"
-    if units.trials != grid.trials:
-        how += f" with {units.trials} trials, scaled to {grid.trials}"
+    if units.trials != grid.trials and (cost := declared_cost(sweep)) is not None:
+        how += f" with {plural(units.trials, cost.noun)}, scaled to {grid.trials}"
     source = f"{minutes_or_seconds(units.usual * times)} a job on {cores:.2g} CPU ({how})"
     return Expected(MeasuredDurations(seconds), cores, source, units.rows, measured=True, load_s=units.load_s)
 
 
-def is_shipped(sweep: Sweep) -> bool:
-    """Return whether all that a sweep varies is known to the plug-in whose stages it runs."""
+def declared_cost(sweep: Sweep) -> JobCost | None:
+    """Return what its plug-in says of a job's time, where all that the sweep varies is known to the plug-in."""
     plugin = sweep.plugin
-    return plugin is not None and sweep.run is None and all(name in plugin.factors for name in sweep.compare)
+    known = plugin is not None and sweep.run is None and all(name in plugin.factors for name in sweep.compare)
+    return plugin.cost if plugin is not None and known else None
 
 
 def is_heavy(sweep: Sweep, base: Mapping[str, Any]) -> bool:

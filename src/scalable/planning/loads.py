@@ -191,7 +191,7 @@ def measured_use(site: Site, sweep: Sweep, profile_name: str, where: str, histor
     use = history.used(circumstances(sweep, site.base, history))
     if use is None or states_peak(profile_name, profile):
         return None
-    if is_short(site, profile_name, where, use) and use.code and (now := site.code(sweep.run)) and now != use.code:
+    if is_short(site, profile_name, where, use) and use.code and (now := site.code(sweep.stages)) and now != use.code:
         return None
     return use
 

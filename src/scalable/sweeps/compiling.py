@@ -175,8 +175,7 @@ def compiled(manifest: Manifest, name: str, base_env: Mapping[str, Any], workloa
     sweep = manifest.sweeps[name]
     rows = Grid.of(sweep, manifest.groups)
     try:
-        named = sweep.run or (sweep.plugin.run if sweep.plugin is not None else None)
-        workload = workload or find_workload(named)
+        workload = workload or find_workload(sweep.stages)
     except StageError as error:
         raise StageError(f"sweeps.{name}: {error}") from None
     unread(sweep, workload, f"sweeps.{name}")

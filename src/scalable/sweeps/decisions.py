@@ -23,7 +23,6 @@ from scalable.verdicts.rule import Verdict as Verdict
 from scalable.verdicts.tables import Axis, Comparison, Floats
 from scalable.wording import plural
 
-TRADES_WANTED = 50  # in each block; ratios of fewer trades are mostly noise
 COLOURS = {"LOCK": "#1a7f37", "KEEP_AVAILABLE": "#9a6700", "ABANDON": "#cf222e"}  # readable on white and on dark
 NO_DECISIONS = Tally()
 STANDING = {"better": COLOURS["LOCK"], "worse": COLOURS["ABANDON"], "open": "inherit"}
@@ -214,15 +213,16 @@ def undecided(outcome: Outcome, primary: str, variants: Sequence[Variant]) -> Ju
 
 
 def with_remarks(outcome: Outcome, result: VariantResult) -> VariantResult:
-    """Return a result with what is missing for it, and with blocks of few trades where trades are counted."""
+    """Return a result with what is missing for it, and with blocks that rest on little where a workload counts that."""
     remarks = list(result.findings)
-    sides = [outcome.trades.get(same(side), {}) for side in (result.variant, outcome.baseline)]
-    counts = {pair: min(count, sides[1].get(pair, count)) for pair, count in sides[0].items()}
-    thin = {pair: count for pair, count in counts.items() if not count >= TRADES_WANTED}
-    if thin:
-        least = min(thin, key=lambda pair: thin[pair])
-        where = f"least {thin[least]:g} in {least[0]} fold {least[1]}"
-        remarks.append(f"{len(thin)} of {plural(len(counts), 'block')} with under {TRADES_WANTED} trades, {where}")
+    if (evidence := outcome.question.evidence) is not None:
+        sides = [outcome.evidence.get(same(side), {}) for side in (result.variant, outcome.baseline)]
+        counts = {pair: min(count, sides[1].get(pair, count)) for pair, count in sides[0].items()}
+        thin = {pair: count for pair, count in counts.items() if not count >= evidence.least}
+        if thin:
+            least = min(thin, key=lambda pair: thin[pair])
+            few = f"{len(thin)} of {plural(len(counts), 'block')} with under {evidence.least:g} {evidence.metrics[0]}"
+            remarks.append(f"{few}, least {thin[least]:g} in {outcome.grid.block_text(least)}")
     reason = result.reason
     if not result.complete and outcome.shortfall():
         reason = f"{reason}; {outcome.shortfall()}"

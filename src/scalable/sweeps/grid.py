@@ -45,6 +45,8 @@ class Grid:
     shared: frozenset[str] | None = None
     """Axes whose values one job serves, as the workload declares; nothing if that is not known before it is
     compiled."""
+    scaled_by: str = "trials"
+    """The setting that the time of a job is proportional to, where its workload declares one."""
 
     @classmethod
     def of(cls, sweep: Sweep, groups: Mapping[str, Sequence[str]]) -> Grid:
@@ -60,6 +62,7 @@ class Grid:
             exclude=tuple(sweep.exclude),
             settings={**sweep.implied, **sweep.settings},
             shared=plugin.shared_axes(sweep.compare) if plugin is not None and known else None,
+            scaled_by=plugin.cost.setting if plugin is not None and plugin.cost is not None else "trials",
         )
 
     def __len__(self) -> int:
@@ -133,8 +136,8 @@ class Grid:
 
     @property
     def trials(self) -> int:
-        """The trials of a job, where the workload has such a setting; else 0."""
-        trials = self.settings.get("trials", 0)
+        """The setting that a job's time follows, e.g. its trials; 0 where there is none."""
+        trials = self.settings.get(self.scaled_by, 0)
         return trials if isinstance(trials, int) else 0
 
     @cached_property

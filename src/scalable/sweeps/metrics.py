@@ -3,59 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from enum import Enum
 
-
-class Better(Enum):
-    """Which way a metric improves."""
-
-    HIGHER = 1
-    LOWER = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A metric that verdicts are made of."""
-
-    name: str
-    better: Better
-    why: str
-    """What it tells that the others do not."""
-    primary: bool = False
-    """A variant that makes this one clearly worse is given up whatever else it gains."""
-
-
-TRADING = (
-    Metric("sharpe", Better.HIGHER, "return for the risk taken, after costs: what a variant is chosen for", True),
-    Metric("max_drawdown", Better.LOWER, "the deepest loss on the way, which ends a strategy in practice", True),
-    Metric("sortino", Better.HIGHER, "as Sharpe, but only losses count as risk"),
-    Metric("total_return", Better.HIGHER, "what was earned after costs"),
-    Metric("profit_factor", Better.HIGHER, "gains for each unit lost"),
-    Metric("hit_rate", Better.HIGHER, "how often a trade paid"),
-    Metric("precision", Better.HIGHER, "how often a BUY was right; the model alone, without exits and costs"),
-    Metric("f1", Better.HIGHER, "precision that was not bought by hardly ever saying BUY"),
-)
-"""Not among them: trades, buys and exposure, of which more is neither better nor worse, and recall, which one gets for
-nothing by always saying BUY."""
+from scalable.plugins import Better as Better
+from scalable.plugins import Metric as Metric
+from scalable.plugins import installed
 
 GENERAL = tuple(
     Metric(name, better, "what the workload was run to measure", True)
     for better, names in (
-        (Better.HIGHER, ("accuracy", "balanced_accuracy", "roc_auc", "average_precision", "r2", "score")),
+        (
+            Better.HIGHER,
+            ("precision", "f1", "accuracy", "balanced_accuracy", "roc_auc", "average_precision", "r2", "score"),
+        ),
         (Better.LOWER, ("log_loss", "loss", "brier", "error", "mse", "rmse", "mae", "mape")),
     )
     for name in names
 )
-"""Names that mean the same everywhere, for workloads outside trading."""
+"""Names that mean the same everywhere."""
 
-KNOWN = {metric.name: metric for metric in (*TRADING, *GENERAL)}
+
+def known_metrics() -> dict[str, Metric]:
+    """Return metrics with a known direction, by name: those that installed workloads declare, then common ones."""
+    declared = {metric.name: metric for plugin in installed().values() for metric in plugin.metrics}
+    return declared | {metric.name: metric for metric in GENERAL if metric.name not in declared}
 
 
 def judged(names: Iterable[str]) -> tuple[Metric, ...]:
-    """Those of the reported metrics that verdicts can rest on, in the order of the lists above."""
+    """Return those of the reported metrics that verdicts can rest on, the most important first."""
     there = set(names)
-    return tuple(metric for name, metric in KNOWN.items() if name in there)
+    return tuple(metric for name, metric in known_metrics().items() if name in there)
 
 
 def stated(metrics: Mapping[str, str]) -> tuple[Metric, ...]:
@@ -64,8 +40,8 @@ def stated(metrics: Mapping[str, str]) -> tuple[Metric, ...]:
 
 
 def directed(metrics: Mapping[str, str]) -> dict[str, Metric]:
-    """Metrics that have a better and a worse, by name: what a sweep states of them counts before the lists above."""
-    return KNOWN | {metric.name: metric for metric in stated(metrics)}
+    """Return metrics that have a better and a worse, by name; what a sweep states of them counts first."""
+    return known_metrics() | {metric.name: metric for metric in stated(metrics)}
 
 
 def best_of(values: Iterable[float | None], better: Better) -> float | None:

@@ -1,6 +1,6 @@
 """What a sweep asks of its rows: which metric decides, what guards it, and how the blocks belong together.
 
-The trading workload brings its own answers, which count where the manifest says nothing.
+A workload brings its own answers, which count where the manifest says nothing.
 """
 
 from __future__ import annotations
@@ -9,24 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from scalable.manifest.work import Sweep
+from scalable.plugins import Evidence
 from scalable.sweeps.metrics import directed
 from scalable.sweeps.stages import StageError
 from scalable.verdicts.guards import Bar, Margin
-
-OWN_LABELS = "scored against each variant's own labels"
-OWN_LENGTH = "depends on the length of a fold, which differs between variants"
-OWN_BARS = "depends on how many bars there are, which differs between variants"
-
-INCOMPARABLE: Mapping[str, Mapping[str, str]] = {
-    "classification_mode": dict.fromkeys(("precision", "recall", "f1"), OWN_LABELS),
-    "fold_size": dict.fromkeys(("max_drawdown", "total_return", "profit_factor", "trades", "buys"), OWN_LENGTH),
-    "rebalance": dict.fromkeys(("max_drawdown", "total_return", "profit_factor", "trades", "buys"), OWN_LENGTH),
-    "timeframe": dict.fromkeys(("precision", "recall", "f1", "hit_rate", "trades", "buys", "exposure"), OWN_BARS),
-    "cusum_training_mode": dict.fromkeys(("trades", "buys"), "depends on which events are traded"),
-}
-"""By factor of the trading workload, metrics whose meaning it changes, with the reason."""
-TRADING_PRIMARY = "sharpe"
-TRADING_GUARDS = {"max_drawdown": Margin(0.1)}
 
 
 @dataclass(frozen=True)
@@ -39,21 +25,27 @@ class Question:
     guards: Mapping[str, Margin] = field(default_factory=dict)
     bars: tuple[Bar, ...] = ()
     incomparable: Mapping[str, str] = field(default_factory=dict)
+    """Metrics whose meaning the variants change, with the reason."""
+    evidence: Evidence | None = None
+    """What the ratios in a row rest on, where its workload counts that."""
 
 
 def question_of(sweep: Sweep) -> Question:
     """Return what a sweep asks: what its manifest says, else what its workload brings."""
     primary, guards = sweep.primary, {name: Margin(share) for name, share in sweep.guard.items()}
     incomparable: dict[str, str] = {}
-    if sweep.plugin is not None:
+    plugin = sweep.plugin
+    if plugin is not None:
         for name in sweep.compare:
-            incomparable |= INCOMPARABLE.get(name, {})
+            incomparable |= plugin.incomparable.get(name, {})
         if not sweep.metrics:  # else the first of them decides, and nothing is guarded that was not named
-            primary = primary or TRADING_PRIMARY
-            guards = guards or {name: share for name, share in TRADING_GUARDS.items() if name not in incomparable}
-            guards.pop(primary, None)
+            primary = primary or plugin.decides
+            own = {name: Margin(share) for name, share in plugin.guards.items() if name not in incomparable}
+            guards = guards or own
+            guards.pop(primary or "", None)
+    evidence = plugin.evidence if plugin is not None else None
     bars = tuple(Bar.parse(name, text) for name, text in sweep.require.items())
-    return Question(primary, sweep.smallest, guards, bars, incomparable)
+    return Question(primary, sweep.smallest, guards, bars, incomparable, evidence)
 
 
 def check_directions(sweep: Sweep, where: str) -> None:

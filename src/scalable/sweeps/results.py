@@ -124,9 +124,10 @@ class Outcome:
         }
 
     @cached_property
-    def trades(self) -> dict[Same, dict[Pair, float]]:
-        """By variant, how many trades each block rests on; nothing where the workload does not count any."""
-        counted = next((name for name in ("trades", "buys") if name in self.metric_names), None)
+    def evidence(self) -> dict[Same, dict[Pair, float]]:
+        """By variant, how much each block rests on; nothing where the workload does not count it."""
+        counting = self.question.evidence.metrics if self.question.evidence is not None else ()
+        counted = next((name for name in counting if name in self.metric_names), None)
         if counted is None:
             return {}
         return {
@@ -146,8 +147,9 @@ class Outcome:
         for variant in self.variants:
             pairs = list(self.pairs[same(variant)].values())
             means = {name: mean(pair[name] for pair in pairs) for name in self.metric_names}
-            trades = mean(self.trades.get(same(variant), {}).values())
-            counted = {"trades": trades} if self.trades else {}
+            counted: dict[str, float | None] = {}
+            if self.question.evidence is not None and self.evidence:
+                counted[self.question.evidence.metrics[0]] = mean(self.evidence.get(same(variant), {}).values())
             lines.append({"variant": variant, **counts[same(variant)], **counted, "metrics": means})
         return lines
 

@@ -22,14 +22,14 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from scalable.plugins import plugin_at
 from scalable.store.caching import key_of
 from scalable.store.caching.fingerprints import DECORATED, fingerprint_of
 from scalable.store.caching.keys import Encoder
 from scalable.sweeps.files import InputFiles
 from scalable.sweeps.stages import NOT_IMPORTED, Stage, StageError, stage_of
-from scalable.wording import install_hint, not_defined, undefined
+from scalable.wording import not_defined, undefined
 
-SHIPPED = "scalable.finetune.workload:WORKLOAD"  # what a sweep without  run:  is made of
 OTHER_NAMES = {"xgboost": ("xgboost-cpu", "xgboost"), "sklearn": ("scikit-learn",)}  # distributions of packages
 OUR_FILES = str(Path(__file__).parents[1])
 SHORT = 8  # characters of a fingerprint where a person compares them
@@ -260,26 +260,27 @@ def version_of(library: str) -> str | None:
 
 
 def find_workload(path: str | None) -> Workload:
-    """The workload a sweep runs: the shipped one, a ``Workload``, a single stage, or any function of yours."""
-    where = path or SHIPPED
-    module_name, _, name = where.partition(":")
+    """The workload at a path: a ``Workload``, a single stage, or any function of yours."""
+    if path is None:
+        raise StageError("nothing says what computes a row; write run: package.module:function, or workload: NAME")
+    module_name, _, name = path.partition(":")
     importing = IMPORTING.set(True)
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
-        if path is None:
-            raise StageError(f"the trading workload needs {error.name}; {install_hint('finetune')}") from None
+        if (plugin := plugin_at(path)) is not None:
+            raise StageError(plugin.missing(str(error.name))) from None
         if error.name == module_name.partition(".")[0] or error.name == module_name:
-            raise StageError(f"run: {where}: {error}; it is imported from the manifest's folder") from None
-        raise StageError(f"run: {where} cannot be imported\n{user_error(error)}") from None
+            raise StageError(f"run: {path}: {error}; it is imported from the manifest's folder") from None
+        raise StageError(f"run: {path} cannot be imported\n{user_error(error)}") from None
     except Exception as error:  # noqa: BLE001, whatever the user's module raises while it is imported
-        raise StageError(f"run: {where} cannot be imported\n{user_error(error)}") from None
+        raise StageError(f"run: {path} cannot be imported\n{user_error(error)}") from None
     finally:
         IMPORTING.reset(importing)
     if not hasattr(module, name):
         functions = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise StageError(f"run: {undefined(f'function of {module_name}', name, functions)}")
-    return as_workload(getattr(module, name), where)
+    return as_workload(getattr(module, name), path)
 
 
 def user_error(error: BaseException) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from scalable.cli.main import main
 
-TRADING = re.compile(r"\b(assets?|costs?|cost_bps|bps|trials?|trades?|buys?|USDC)\b", re.IGNORECASE)
+TRADING = re.compile(
+    r"\b(assets?|costs?|cost_bps|bps|trials?|trades?|trading|buys?|sharpe|equity|finetune|USDC)\b", re.IGNORECASE
+)
 OUR_MONEY = re.compile(r"(?i)\bcosts?\b")  # of machines, of which reports and plans tell
 MANIFEST = """version: 1
 project: {name: bench}
@@ -42,6 +45,7 @@ def score(model, depth, dataset, fold, seed):
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["scalable"])  # a report shows it, and pytest's has the names of tests
     for name in ("MANIFEST", "TARGET", "RUNS_DIR", "STORE_URL"):
         monkeypatch.delenv(f"SCALABLE_{name}", raising=False)
     (tmp_path / "scalable.yaml").write_text(MANIFEST, encoding="utf-8")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scalable.catalogue import FACTORS
 from scalable.manifest import load_file
 from scalable.sweeps.compiling import compiled
+from scalable_finetune.catalogue import FACTORS
 from tests.helpers.cli.commands import Call, call
 from tests.helpers.sweeps.gates.builders import a_cell
 from tests.helpers.sweeps.gates.stores import a_folder, drop_all

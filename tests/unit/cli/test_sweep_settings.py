@@ -84,7 +84,7 @@ def test_one_mistake_is_told_once_though_every_variant_has_it(call: Call, tmp_pa
 
 
 def test_every_factor_of_the_catalogue_is_good_as_it_is(call: Call, tmp_path: Path) -> None:
-    from scalable.catalogue import FACTORS
+    from scalable_finetune.catalogue import FACTORS
 
     sweeps = "".join(f"  {name}: {{factor: {name}, assets: defi_top5}}\n" for name in FACTORS)
     (tmp_path / "scalable.yaml").write_text(f"{HEAD}sweeps:\n{sweeps}", encoding="utf-8")
@@ -96,7 +96,7 @@ def test_every_factor_of_the_catalogue_is_good_as_it_is(call: Call, tmp_path: Pa
 def test_who_only_plans_needs_nothing_of_the_workload(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "scalable.finetune.settings", None)  # as without numpy
+    monkeypatch.setitem(sys.modules, "scalable_finetune.workload", None)  # as without numpy
     assert checked(call, tmp_path, "factor: calibration, assets: [A], settings: {horizn: 6h}").status == 0
 
 

@@ -50,10 +50,16 @@ def test_a_provider_of_an_installed_package_is_found_under_the_documented_entry_
     assert isinstance(get_provider("lab"), dict)
 
 
-@pytest.mark.parametrize("package", ["scalable", "scalable.chaos", "scalable.observe"])
-def test_type_checkers_see_the_names_that_are_imported_when_they_are_first_used(package: str) -> None:
+@pytest.mark.parametrize(
+    ("package", "within"),
+    [
+        *((name, name) for name in ("scalable", "scalable.chaos", "scalable.observe", "scalable.testing")),
+        ("scalable.workloads", "scalable"),
+    ],
+)
+def test_type_checkers_see_the_names_that_are_imported_when_they_are_first_used(package: str, within: str) -> None:
     module = import_module(package)
-    path = SOURCES.joinpath(*package.split("."), "__init__.py")
+    path = Path(str(module.__file__))
     imports = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
     seen = {
         (node.module, name.asname)
@@ -61,7 +67,7 @@ def test_type_checkers_see_the_names_that_are_imported_when_they_are_first_used(
         for name in node.names
         if name.asname and name.asname == name.name
     }
-    assert seen == {(f"{package}.{home}".rstrip("."), name) for home, names in module.HOMES.items() for name in names}
+    assert seen == {(f"{within}.{home}".rstrip("."), name) for home, names in module.HOMES.items() for name in names}
     assert sorted(name for _, name in seen) == module.__all__ == sorted(module.__dir__())
 
 

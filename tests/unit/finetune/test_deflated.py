@@ -6,7 +6,7 @@ from math import sqrt
 
 import pytest
 
-from scalable.finetune.deflated import deflated_sharpe, expected_largest
+from scalable_finetune.deflated import deflated_sharpe, expected_largest
 
 DAILY = sqrt(250)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from scalable.axes import Value
-from scalable.catalogue import FACTORS
-from scalable.finetune.settings import MODELS
 from scalable.manifest.load import load_text
 from scalable.sweeps.compiling import Compiled, compiled
 from scalable.sweeps.units import Unit
+from scalable_finetune.catalogue import FACTORS
+from scalable_finetune.settings import MODELS
 
 YEARS = 2.0  # with fewer, bars of four hours give no trade
 VARIANTS = [(name, variant) for name, factor in FACTORS.items() for variant in factor.variants]
@@ -63,7 +63,7 @@ def test_a_locked_variant_is_the_base_of_the_next_factor() -> None:
 def test_discovery_screens_families_of_models(model: str, kept: Path) -> None:
     made = a_sweep(
         f"factor: model, variants: [{model}], assets: [UNIUSDC], folds: 1, costs_bps: [10], "
-        f"settings: {{years: {YEARS}}}, run: 'scalable.finetune.discovery:WORKLOAD'"
+        f"settings: {{years: {YEARS}}}, run: 'scalable_finetune.discovery:WORKLOAD'"
     )
     [row] = Unit(made.workload.path, str(kept), made.units[0].cells)()
     assert not row.error and row.metrics["trades"] > 0
@@ -71,7 +71,7 @@ def test_discovery_screens_families_of_models(model: str, kept: Path) -> None:
 
 def test_a_portfolio_is_made_of_models_that_are_kept(kept: Path) -> None:
     words = "factor: rebalance, variants: [1d, 7d], assets: [defi_top5], folds: 1, costs_bps: [10, 20], trials: 1"
-    made = a_sweep(f"{words}, settings: {{years: {YEARS}}}, run: 'scalable.finetune.portfolio:WORKLOAD'")
+    made = a_sweep(f"{words}, settings: {{years: {YEARS}}}, run: 'scalable_finetune.portfolio:WORKLOAD'")
     [place] = made.units
     first = Unit(made.workload.path, str(kept), place.cells)()
     assert [row.error for row in first] == [""] * 4

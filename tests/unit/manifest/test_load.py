@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from scalable.catalogue import GROUPS
 from scalable.errors import UsageError
 from scalable.manifest import Loaded, Manifest, ManifestError, load_file, load_text
 from scalable.manifest.targets import LocalTarget, SlurmTarget
 from scalable.manifest.work import Retry
 from scalable.quantities import Cpu, Duration, Memory, Money
+from scalable_finetune.catalogue import GROUPS
 from tests.helpers.paths import ROOT
 
 EXAMPLE = ROOT / "examples" / "ftf" / "scalable.yaml"

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from scalable.catalogue import PLUGIN
 from scalable.engine.events import SweepKind
 from scalable.errors import PlanningError
 from scalable.manifest import load_file
@@ -18,6 +17,7 @@ from scalable.planning.loads import pick_sweeps, sweep_load
 from scalable.planning.plan import Plan, plan_sweep
 from scalable.planning.site import Site
 from scalable.quantities import Memory
+from scalable_finetune.plugin import PLUGIN
 from tests.helpers.paths import ROOT
 from tests.helpers.planning.builders import MACHINE, Change, a_site, example, gib, with_sweep
 

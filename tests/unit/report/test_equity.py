@@ -50,13 +50,13 @@ def drawn(made: Compiled, outcome: Outcome, kept: Path) -> Curves:
 def test_a_curve_ends_at_the_total_return_of_its_rows(swept: tuple[Compiled, Outcome, Path]) -> None:
     made, outcome, kept = swept
     found = drawn(made, outcome, kept)
-    assert found.cost_bps == 20 and list(found.assets) == ["UNIUSDC"] and found.remarks == ()
+    assert "at 20 bps" in found.caption and list(found.lines) == ["UNIUSDC"] and found.remarks == ()
     for variant in ("none", "sigmoid"):
         grown = 1.0
         for key, cell in outcome.expected:
             if (cell.variant, cell.averaged) == ((variant,), (20,)):
                 grown *= 1 + outcome.rows[key].metrics["total_return"]
-        line = found.assets["UNIUSDC"][same(variant)]
+        line = found.lines["UNIUSDC"][same(variant)]
         assert line[-1][1] == pytest.approx(grown)
         assert [at for at, _ in line] == sorted({at for at, _ in line}), "one walk forward through all folds"
         assert found.together[same(variant)][-1][1] == pytest.approx(grown)
@@ -65,7 +65,7 @@ def test_a_curve_ends_at_the_total_return_of_its_rows(swept: tuple[Compiled, Out
 def test_nothing_is_computed_for_a_picture(swept: tuple[Compiled, Outcome, Path], tmp_path: Path) -> None:
     made, outcome, _ = swept
     found = drawn(made, outcome, tmp_path / "empty")
-    assert not found.assets
+    assert not found.lines
     assert found.remarks == ("not drawn: UNIUSDC (the result of stage search is not kept any more)",)
 
 

@@ -18,7 +18,7 @@ SMALL = "factor: depth, variants: [1, 2], assets: [A, BB], folds: 2, costs_bps: 
 SMALL += ", run: 'tests.helpers.sweeps.builders:SMALL'"
 TRADING = "factor: focal_loss, assets: [A], folds: 1, costs_bps: [1]"
 DISCOVERY = (
-    "factor: model, variants: [xgboost, logistic], assets: [A], folds: 1, run: 'scalable.finetune.discovery:WORKLOAD'"
+    "factor: model, variants: [xgboost, logistic], assets: [A], folds: 1, run: 'scalable_finetune.discovery:WORKLOAD'"
 )
 VERSIONS: dict[str, int] = {}
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.catalogue import FACTORS, FULL_FEATURES, GROUPS, PLUGIN, TRIALS, baseline
 from scalable.manifest.work import Sweep
 from scalable.sweeps.grid import Cell, Grid
+from scalable_finetune.catalogue import FACTORS, FULL_FEATURES, GROUPS, TRIALS, baseline
+from scalable_finetune.plugin import PLUGIN
 
 NAMED_GROUPS = {name: list(assets) for name, assets in GROUPS.items()}
 

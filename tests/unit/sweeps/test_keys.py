@@ -68,7 +68,7 @@ def test_a_helpers_code_counts() -> None:
     assert code_of(one) != code_of(other)
 
 
-@pytest.mark.parametrize("module", ["tests.sweeps.made", "scalable.finetune.made"])
+@pytest.mark.parametrize("module", ["tests.sweeps.made", "scalable_finetune.made"])
 def test_the_code_of_what_runs_stages_does_not_count(module: str) -> None:
     def product(code: str) -> Any:
         names: dict[str, Any] = {"__name__": "scalable.worker.runner.made"}
@@ -84,12 +84,12 @@ def test_the_code_of_what_runs_stages_does_not_count(module: str) -> None:
 
 def test_a_shipped_workloads_own_code_counts() -> None:
     def helper(value: int) -> Any:
-        names: dict[str, Any] = {"__name__": "scalable.finetune.other"}
+        names: dict[str, Any] = {"__name__": "scalable_finetune.other"}
         exec(f"def helper():\n    return {value}", names)
         return names["helper"]
 
     code = "def made(*, seed):\n    return helper()"
-    one, other = (with_code(code, "scalable.finetune.made", helper=helper(value)) for value in (1, 2))
+    one, other = (with_code(code, "scalable_finetune.made", helper=helper(value)) for value in (1, 2))
     assert code_of(one) != code_of(other)
 
 

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from scalable.errors import ScalableError
-from scalable.planning.expected import is_shipped
+from scalable.planning.expected import declared_cost
 from scalable.sweeps.compiling import Compiled, CompiledJob
 from scalable.sweeps.grid import Grid
 from scalable.sweeps.units import Computed, StageTime
@@ -96,9 +96,10 @@ def with_fewer_trials(session: ScalableSession, name: str) -> ScalableSession | 
     """Return a session whose sweep has fewer trials, or nothing where trials say nothing about time."""
     sweep = session.manifest.sweeps[name]
     trials = Grid.of(sweep, session.manifest.groups).trials
-    if not is_shipped(sweep) or trials < 2:
+    cost = declared_cost(sweep)
+    if cost is None or trials < 2:
         return None
-    fewer = sweep.with_implied(trials=max(1, trials // FEWER_TRIALS))
+    fewer = sweep.with_implied(**{cost.setting: max(1, trials // FEWER_TRIALS)})
     manifest = session.manifest.model_copy(update={"sweeps": {**session.manifest.sweeps, name: fewer}})
     smaller = copy(session)
     smaller.manifest = manifest

@@ -1,33 +1,34 @@
-"""Equity curves of a trading sweep, computed anew from kept artefacts by the stages that made the rows.
+"""Curves over time of a sweep whose workload declares them, computed anew from kept artefacts by its stages.
 
-Only what is kept is read: a search that is gone is not repeated for a picture. A curve counts if it ends at the total
-return its row has; an asset is shown if every variant has all its folds. Folds follow one another in time, so an
-asset's curve is one walk forward through all of them.
+Only what is kept is read: a costly stage whose result is gone is not repeated for a picture. A curve counts if it ends
+at the metric that its row has; a value of the first axis is shown if every variant has all values of the second. Those
+follow one another in time, so a curve is one walk forward through all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from math import expm1, isclose
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scalable.errors import ScalableError
+from scalable.plugins import Curves as Declared
+from scalable.plugins import installed
 from scalable.store.artefacts import MISSING, ArtefactError, open_artefacts
 from scalable.sweeps.results import Outcome, Same, Variant, number, same
 from scalable.sweeps.units import Evaluation
+from scalable.wording import plural
 
 if TYPE_CHECKING:
-    from scalable.finetune.backtest import Trades
     from scalable.sweeps.compiling import Compiled
     from scalable.sweeps.stages import Stage
     from scalable.sweeps.units import RowWork
 
-STAGE = "trades"  # of the shipped workload, whose result has what an account did
-MOST_ASSETS = 12  # drawn; more are no picture any more
+MOST_DRAWN = 12  # drawn; more are no picture any more
 MOST_VARIANTS = 8
 MOST_POINTS = 240  # of one curve
-DAY_S = 86_400
 CLOSE = 1e-6  # relative; what the same code computes of the same numbers on another machine
 
 Line = tuple[tuple[int, float], ...]
@@ -36,23 +37,27 @@ Line = tuple[tuple[int, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    cost_bps: float
+    noun: str
+    """What a value of the first axis is called."""
+    caption: str
     variants: tuple[Variant, ...]
-    assets: Mapping[str, Mapping[Same, Line]]
-    """By asset and variant."""
+    lines: Mapping[str, Mapping[Same, Line]]
+    """By value of the first axis and variant."""
     together: Mapping[Same, Line]
-    """Equal shares of these assets, put in at the beginning and left alone."""
+    """Equal shares of all of them, put in at the beginning and left alone."""
     remarks: tuple[str, ...] = ()
     """What is not shown, and why."""
 
 
 class Walk(NamedTuple):
-    """A row whose trades are drawn."""
+    """A row of which a part of a curve is drawn."""
 
     work: RowWork
     variant: Same
-    asset: str
-    fold: int
+    name: str
+    """Its value of the first axis, which has a picture of its own."""
+    order: int
+    """Its value of the second."""
 
 
 class NotKeptError(ScalableError):
@@ -71,21 +76,22 @@ class OnlyKept(Evaluation):
 
 
 def curves_of(compiled: Compiled, outcome: Outcome, artefacts: str) -> Curves | None:
-    """Nothing if the workload does not trade, or no row has finished."""
-    stage = compiled.workload.by_name.get(STAGE)
-    if stage is None or not stage.function.__module__.startswith("scalable.finetune.") or not outcome.finished:
+    """Return the curves of a sweep; nothing if its workload declares none, or no row has finished."""
+    found = declared_in(compiled)
+    if found is None or not outcome.finished:
         return None
+    stage, declared = found
     grid = compiled.grid
-    if [axis.name for axis in grid.over] != ["asset", "fold"] or [*grid.average] != ["cost_bps"]:
+    if tuple(axis.name for axis in grid.over) != declared.over or [*grid.average] != [declared.average]:
         return None
-    cost = middle([float(each) for each in grid.average["cost_bps"]])
-    labels, assets = [grid.label(variant) for variant in grid.variants], grid.groups
+    at = middle([float(each) for each in grid.average[declared.average]])
+    labels, names = [grid.label(variant) for variant in grid.variants], grid.groups
     variants = tuple(labels[:MOST_VARIANTS])
     shown = {same(variant) for variant in variants}
     wanted = [
         Walk(work, same(grid.label(cell.variant)), str(cell.block[0]), int(cell.block[1]))
         for work, cell in compiled.cells
-        if cell.averaged == (cost,) and same(grid.label(cell.variant)) in shown
+        if cell.averaged == (at,) and same(grid.label(cell.variant)) in shown
     ]
     remarks = []
     if len(variants) < len(labels):
@@ -93,58 +99,58 @@ def curves_of(compiled: Compiled, outcome: Outcome, artefacts: str) -> Curves | 
     evaluation = OnlyKept(compiled.workload, open_artefacts(artefacts))
     drawn: dict[str, dict[Same, Line]] = {}
     why: dict[str, str] = {}
-    for asset in assets:
-        if len(drawn) == MOST_ASSETS:
-            remarks.append(f"{MOST_ASSETS} of {len(assets)} assets are drawn")
+    for name in names:
+        if len(drawn) == MOST_DRAWN:
+            remarks.append(f"{MOST_DRAWN} of {plural(len(names), declared.noun)} are drawn")
             break
         try:
-            drawn[asset] = lines_of(evaluation, stage, [each for each in wanted if each.asset == asset], cost, outcome)
+            walks = [each for each in wanted if each.name == name]
+            drawn[name] = lines_of(evaluation, stage, declared, walks, at, outcome)
         except (NotKeptError, ArtefactError) as error:
-            why[asset] = str(error)
+            why[name] = str(error)
     if why:
-        names, reasons = ", ".join(why), "; ".join(dict.fromkeys(why.values()))
-        remarks.append(f"not drawn: {names} ({reasons})")
-    return Curves(cost, variants, drawn, averaged(drawn.values()), tuple(remarks))
+        missing, reasons = ", ".join(why), "; ".join(dict.fromkeys(why.values()))
+        remarks.append(f"not drawn: {missing} ({reasons})")
+    caption = declared.caption.format(average=at)
+    return Curves(declared.noun, caption, variants, drawn, averaged(drawn.values()), tuple(remarks))
 
 
-def middle(costs: Sequence[float]) -> float:
-    return sorted(costs)[len(costs) // 2]
+def declared_in(compiled: Compiled) -> tuple[Stage[..., Any], Declared] | None:
+    """Return the stage of a workload that curves are drawn of, and how; a workload may be made of others' stages."""
+    for plugin in installed().values():
+        if plugin.curves is None:
+            continue
+        stage = compiled.workload.by_name.get(plugin.curves.stage)
+        if stage is not None and stage.function.__module__.partition(".")[0] == plugin.package:
+            return stage, plugin.curves
+    return None
+
+
+def middle(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 2]
 
 
 def lines_of(
-    evaluation: Evaluation, stage: Stage[..., Any], walks: list[Walk], cost_bps: float, outcome: Outcome
+    evaluation: Evaluation, stage: Stage[..., Any], declared: Declared, walks: list[Walk], at: float, outcome: Outcome
 ) -> dict[Same, Line]:
-    """Return the curves of one asset by variant; all of them or none."""
+    """Return the curves of one value of the first axis by variant; all of them or none."""
+    module, _, name = declared.by_day.partition(":")
+    by_day = getattr(import_module(module), name)
     parts: dict[Same, list[tuple[int, float]]] = {}
-    for each in sorted(walks, key=lambda each: each.fold):
+    for each in sorted(walks, key=lambda each: each.order):
         row = outcome.rows.get(each.work.run_key)
         if row is None or not row.finished:
             raise NotKeptError("a row is missing or failed")
         walk = parts.setdefault(each.variant, [])
         before = walk[-1][1] if walk else 0.0
-        days = by_day(evaluation.value(stage, each.work), cost_bps)
-        stored = number(row.metrics.get("total_return"))
+        days = by_day(evaluation.value(stage, each.work), at)
+        stored = number(row.metrics.get(declared.end))
         if stored is None or not isclose(expm1(days[-1][1]), stored, rel_tol=CLOSE, abs_tol=CLOSE):
-            raise NotKeptError("what is kept does not give the total return that the row has")
+            raise NotKeptError(f"what is kept does not give the {declared.end.replace('_', ' ')} that the row has")
         if walk and walk[-1][0] == days[0][0]:
-            walk.pop()  # the day in which one fold ends and the next begins
+            walk.pop()  # the day in which one part ends and the next begins
         walk += [(day, before + reached) for day, reached in days]
     return {variant: thinned([(day, 1 + expm1(reached)) for day, reached in walk]) for variant, walk in parts.items()}
-
-
-def by_day(trades: Trades, cost_bps: float) -> list[tuple[int, float]]:
-    """The logarithm of what the account has gained at each day's end, the cost paid where trades begin and end."""
-    import numpy as np
-
-    from scalable.finetune.metrics import BASIS_POINT
-
-    returns = trades.returns.copy()
-    for at in (trades.entry, trades.exit):
-        np.add.at(returns, at, np.log1p(-cost_bps * BASIS_POINT))
-    reached = np.cumsum(returns)
-    day = trades.time // DAY_S
-    last = np.append(np.flatnonzero(np.diff(day)), len(day) - 1)
-    return [(int(day[at]) * DAY_S, float(reached[at])) for at in last]
 
 
 def thinned(line: list[tuple[int, float]]) -> Line:
@@ -152,19 +158,19 @@ def thinned(line: list[tuple[int, float]]) -> Line:
     return (*line[:-1:step], line[-1])
 
 
-def averaged(assets: Iterable[Mapping[Same, Line]]) -> dict[Same, Line]:
-    """The mean of several assets' curves at the times of any; before its first and after its last point one stays."""
+def averaged(drawn: Iterable[Mapping[Same, Line]]) -> dict[Same, Line]:
+    """Return the mean of several curves at the times of any; before its first and after its last point one stays."""
     import numpy as np
 
     by_variant: dict[Same, list[Line]] = {}
-    for asset in assets:
-        for variant, line in asset.items():
+    for lines in drawn:
+        for variant, line in lines.items():
             by_variant.setdefault(variant, []).append(line)
     curves: dict[Same, Line] = {}
-    for variant, lines in by_variant.items():
-        times = np.unique([time for line in lines for time, _ in line])
+    for variant, every in by_variant.items():
+        times = np.unique([time for line in every for time, _ in line])
         values = np.mean(
-            [np.interp(times, [at for at, _ in line], [worth for _, worth in line]) for line in lines], axis=0
+            [np.interp(times, [at for at, _ in line], [worth for _, worth in line]) for line in every], axis=0
         )
         curves[variant] = thinned([(int(time), float(value)) for time, value in zip(times, values, strict=True)])
     return curves

@@ -185,7 +185,7 @@ def is_own(run: RunFolder, manifest: Path, named: Path | None = None) -> bool:
 def sweep_results(manifest: Manifest, name: str, store: Store, beside: Path) -> SweepResults:
     try:
         if name in manifest.sweeps:
-            check_import(manifest.sweeps[name].run, beside)
+            check_import(manifest.sweeps[name].stages, beside)
         made_outcome = outcome(manifest, name, store, beside)
         with importable(beside):
             made = compiled(manifest, name, store.config().base_env)

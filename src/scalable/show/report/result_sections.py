@@ -15,7 +15,7 @@ from scalable.show.report.material import Material, SweepResults
 from scalable.show.report.overview import VERDICTS
 from scalable.show.report.result_charts import Heat, effects, equity, heat_map
 from scalable.sweeps.decisions import Decision
-from scalable.sweeps.metrics import KNOWN, Better, Metric, best_of, directed, judged, stated
+from scalable.sweeps.metrics import Better, Metric, best_of, directed, judged, stated
 from scalable.sweeps.results import Outcome, Same, Variant, number, same
 from scalable.verdicts.judging import Condition, MetricResult, Role, Standing, VariantResult
 from scalable.wording import plural
@@ -47,23 +47,19 @@ def equity_panels(each: SweepResults) -> Markup | None:
     if curves is None or each.outcome is None:
         return join(problems) if problems else None
     remarks = [paragraph(f"{remark[:1].upper()}{remark[1:]}.", class_="quiet") for remark in curves.remarks]
-    if not curves.assets:
+    if not curves.lines:
         return join(remarks) if remarks else None
     kinds = colours(curves, each.outcome)
-    title = f"Equal shares of {plural(len(curves.assets), 'asset')}"
-    caption = (
-        f"What 1 put in at the beginning is worth at the end of each day, at {curves.cost_bps:g} bps of cost a side, "
-        "through the test parts of all folds one after another."
-    )
+    title = f"Equal shares of {plural(len(curves.lines), curves.noun)}"
     ends = [
-        (asset, *(f"{lines[same(variant)][-1][1]:.3f}" for variant in curves.variants))
-        for asset, lines in curves.assets.items()
+        (name, *(f"{lines[same(variant)][-1][1]:.3f}" for variant in curves.variants))
+        for name, lines in curves.lines.items()
     ]
     ends.append(("together", *(f"{curves.together[same(variant)][-1][1]:.3f}" for variant in curves.variants)))
-    small = [figure(equity(asset, lines, kinds, 320.0, 150.0), asset) for asset, lines in curves.assets.items()]
+    small = [figure(equity(name, lines, kinds, 320.0, 150.0), name) for name, lines in curves.lines.items()]
     return join(
         [
-            paragraph(caption),
+            paragraph(curves.caption),
             legend(
                 [
                     (f"{variant}{' (baseline)' if kinds[same(variant)] == 'baseline' else ''}", kinds[same(variant)])
@@ -76,7 +72,7 @@ def equity_panels(each: SweepResults) -> Markup | None:
             tag("div", small, class_="panels three") if len(small) > 1 else None,
             more(
                 "What 1 became",
-                table("What 1 became", ("asset", *(f">{variant}" for variant in curves.variants)), ends),
+                table("What 1 became", (curves.noun, *(f">{variant}" for variant in curves.variants)), ends),
             ),
             remarks,
         ]
@@ -104,7 +100,7 @@ def heat_of(each: SweepResults) -> Markup | None:
     *above, last = grid.over or (Axis("", ("",)),)
     rows = [*product(*(axis.values for axis in above))]
     most = max(1, MOST_CELLS // (len(grid.variants) * len(last.values)))
-    better = None if metric.name not in KNOWN and metric.name not in outcome.metrics else metric.better is Better.HIGHER
+    better = metric.better is Better.HIGHER if metric.name in directed(outcome.metrics) else None
     texts = [
         " ".join(axis_text(*each) for each in zip((axis.name for axis in above), row, strict=True)) for row in rows
     ]

@@ -30,7 +30,7 @@ from types import CellType, CodeType, FunctionType, ModuleType, NoneType
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from scalable.store.caching.keys import CachingError, Encoder, module_of
+from scalable.store.caching.keys import CachingError, Encoder, known_as, module_of
 
 STANDARD_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), "<frozen ")
 INSTALLED = ("/site-packages/", "/dist-packages/")
@@ -224,12 +224,12 @@ class Trace(Encoder):
 
 def package_of(module: str) -> str:
     """Return what belongs together; a workload that this product brings is apart from the rest, like anybody's."""
-    words = module.split(".")
+    words = known_as(module).split(".")
     return ".".join(words[: 2 if is_product(module) else 1])
 
 
 def is_product(module: str | None) -> bool:
-    return str(module).partition(".")[0] == PRODUCT
+    return known_as(str(module)).partition(".")[0] == PRODUCT
 
 
 def is_library(file: str) -> bool:

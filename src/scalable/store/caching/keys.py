@@ -11,6 +11,7 @@ import copyreg
 import functools
 import pickle
 import struct
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import is_dataclass
@@ -108,7 +109,7 @@ class Encoder:
         self.out += b"o"
         self.put_kind(kind)
         if isinstance(reduced, str):
-            self.put(str(getattr(value, "__module__", None)))
+            self.put(known_as(str(getattr(value, "__module__", None))))
             self.put(reduced)
             return
         make, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
@@ -196,9 +197,21 @@ def reduce(value: Any) -> Any:
 
 
 def module_of(source: Any) -> str:
-    """Return the module that defines a function or class; a spawned process knows the main module by another name."""
-    module = str(source.__module__)
-    return "__main__" if module == "__mp_main__" else module
+    """Return the module that defines a function or class, by the name that keys have for it."""
+    return known_as(str(source.__module__))
+
+
+def known_as(module: str) -> str:
+    """Return the name that keys have for a module, so that a package that is renamed keeps its results.
+
+    A package says by ``__stored_as__`` what it was called before. A spawned process knows the main module by another
+    name.
+    """
+    package, dot, rest = module.partition(".")
+    if package == "__mp_main__":
+        return "__main__"
+    names = getattr(sys.modules.get(package), "__dict__", {})
+    return f"{names.get('__stored_as__', package)}{dot}{rest}"
 
 
 def too_deep(value: object) -> CachingError:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from scalable.finetune.events import Events
-from scalable.finetune.market.bars import BITCOIN, Bars, resample
-from scalable.finetune.market.generator import generate
+from scalable_finetune.events import Events
+from scalable_finetune.market.bars import BITCOIN, Bars, resample
+from scalable_finetune.market.generator import generate
 
 HOUR = 3600
 DAY = 24 * HOUR

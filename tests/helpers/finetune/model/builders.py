@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from scalable.finetune.calibration import Calibrated
-from scalable.finetune.labels import Labels
-from scalable.finetune.market import Bars
-from scalable.finetune.search import Scored, Search, search
-from scalable.finetune.training import Part, Training, uniqueness
+from scalable_finetune.calibration import Calibrated
+from scalable_finetune.labels import Labels
+from scalable_finetune.market import Bars
+from scalable_finetune.search import Scored, Search, search
+from scalable_finetune.training import Part, Training, uniqueness
 
 HOUR = 3600
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scalable.finetune.search import Search
+from scalable_finetune.search import Search
 
 
 def edge(found: Search) -> float:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from scalable.finetune import cleaning
-from scalable.finetune.cleaning import cleaned
 from scalable.worker.runner import guard
+from scalable_finetune import cleaning
+from scalable_finetune.cleaning import cleaned
 from tests.helpers.finetune.model.builders import a_training
 
 EVENTS = 500

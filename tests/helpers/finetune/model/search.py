@@ -6,7 +6,7 @@ import json
 from functools import cache
 from hashlib import sha256
 
-from scalable.finetune.search import Search
+from scalable_finetune.search import Search
 from tests.helpers.finetune.model.builders import a_training, searched
 
 TRIALS = 12  # more than are drawn at random, so that what was learnt matters

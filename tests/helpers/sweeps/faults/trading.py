@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
-from scalable.finetune.settings import DEFAULTS
-from scalable.finetune.workload import WORKLOAD
 from scalable.session.session import ScalableSession
 from scalable.store import Filter, open_store
+from scalable_finetune.settings import DEFAULTS
+from scalable_finetune.workload import WORKLOAD
 
 Cell = tuple[object, str, int, float]
 Metrics = dict[Cell, dict[str, Any]]

@@ -11,9 +11,11 @@ import numpy as np
 from scalable.axes import Axis, AxisKind
 from scalable.store import Row, RowStatus
 from scalable.sweeps.grid import Cell, Grid
-from scalable.sweeps.questions import TRADING_GUARDS, TRADING_PRIMARY, Question
+from scalable.sweeps.questions import Question
 from scalable.sweeps.results import Outcome, Same, Variant, same
 from scalable.sweeps.rows import row_of
+from scalable.verdicts.guards import Margin
+from scalable_finetune.catalogue import EVIDENCE, GUARDS, PRIMARY
 
 ASSETS = ("AAVEUSDC", "UNIUSDC", "LDOUSDC", "ARBUSDC", "OPUSDC")
 VARIANTS = ("none", "sigmoid", "isotonic")
@@ -23,7 +25,7 @@ USUAL = {
 }  # fmt: skip
 SPREAD = 0.05  # of a metric between folds, as a part of it
 NOISE = 0.01  # of the difference between two variants in a fold, as a part of the metric
-TRADING = Question(TRADING_PRIMARY, guards=TRADING_GUARDS)
+TRADING = Question(PRIMARY, guards={name: Margin(share) for name, share in GUARDS.items()}, evidence=EVIDENCE)
 Gains = Mapping[Any, Mapping[str, float]]
 """By variant and metric."""
 

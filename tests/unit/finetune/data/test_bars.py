@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from scalable.errors import QuantityError
-from scalable.finetune.market import bars, btc_bars, resample
-from scalable.finetune.market.bars import seconds_of, span
+from scalable_finetune.market import bars, btc_bars, resample
+from scalable_finetune.market.bars import seconds_of, span
 from tests.helpers.finetune.data.builders import HOUR, MONDAY, by_hand, market, quiet
 
 SOURCE: dict[str, Any] = {"market": "synthetic", "years": 0.1, "market_seed": 0, "timeframe": "1h"}

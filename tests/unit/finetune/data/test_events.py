@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from scalable.errors import QuantityError
-from scalable.finetune.events import Events, crossings, daily_volatility, events
-from scalable.finetune.market.bars import span
+from scalable_finetune.events import Events, crossings, daily_volatility, events
+from scalable_finetune.market.bars import span
 from tests.helpers.finetune.data.builders import market, quiet
 
 

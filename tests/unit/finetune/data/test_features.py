@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scalable.catalogue import FULL_FEATURES
-from scalable.finetune.features import BASIC, NAMES, OVERLAY_NAMES, WINDOWS, features, overlay
-from scalable.finetune.features.families import FAMILIES
-from scalable.finetune.market.bars import Bars, span
+from scalable_finetune.catalogue import FULL_FEATURES
+from scalable_finetune.features import BASIC, NAMES, OVERLAY_NAMES, WINDOWS, features, overlay
+from scalable_finetune.features.families import FAMILIES
+from scalable_finetune.market.bars import Bars, span
 from tests.helpers.finetune.data.builders import DAY, MONDAY, bitcoin, by_hand, market, quiet
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import polars
 import pytest
 
-from scalable.finetune.market import MarketDataError, bars, btc_bars
-from scalable.finetune.market.bars import Bars
-from scalable.finetune.market.files import digest, file_of, read
-from scalable.finetune.market.loading import bitcoin_files_of, files_of
+from scalable_finetune.market import MarketDataError, bars, btc_bars
+from scalable_finetune.market.bars import Bars
+from scalable_finetune.market.files import digest, file_of, read
+from scalable_finetune.market.loading import bitcoin_files_of, files_of
 from tests.helpers.finetune.data.builders import HOUR, MONDAY
 
 HEADER = "time,open,high,low,close,volume"

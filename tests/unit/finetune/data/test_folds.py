@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalable.finetune.events import events
-from scalable.finetune.folds import TRAINING_FOLDS, FoldError, Split, split
-from scalable.finetune.labels import Labels, labels
-from scalable.finetune.market.bars import Bars
+from scalable_finetune.events import events
+from scalable_finetune.folds import TRAINING_FOLDS, FoldError, Split, split
+from scalable_finetune.labels import Labels, labels
+from scalable_finetune.market.bars import Bars
 from tests.helpers.finetune.data.builders import DAY, HOUR, SETTINGS, market, quiet
 
 CHOICES = ("classification_mode", "take_profit", "stop_loss", "horizon")

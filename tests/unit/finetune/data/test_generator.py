@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from scalable.finetune.market import BITCOIN, Bars
-from scalable.finetune.market.generator import generate
+from scalable_finetune.market import BITCOIN, Bars
+from scalable_finetune.market.generator import generate
 from tests.helpers.finetune.data.builders import DAY, HOUR, market
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from scalable.catalogue import FACTORS
 from scalable.errors import QuantityError
-from scalable.finetune.guards import check
+from scalable_finetune.catalogue import FACTORS
+from scalable_finetune.guards import check
 from tests.helpers.finetune.data.builders import SETTINGS
 
 

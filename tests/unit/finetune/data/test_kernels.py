@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scalable.finetune.kernels import decayed_mean, decayed_sum, rolling_max, rolling_mean, rolling_min, rolling_sum
+from scalable_finetune.kernels import decayed_mean, decayed_sum, rolling_max, rolling_mean, rolling_min, rolling_sum
 
 VALUES = np.random.default_rng(5).standard_normal(301)
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from scalable.errors import QuantityError
-from scalable.finetune.events import events
-from scalable.finetune.labels import Labels, labels
-from scalable.finetune.market.bars import Bars, span
+from scalable_finetune.events import events
+from scalable_finetune.labels import Labels, labels
+from scalable_finetune.market.bars import Bars, span
 from tests.helpers.finetune.data.builders import SETTINGS, by_hand, events_at, market, quiet
 
 STILL = (100.0, 100.0, 100.0, 100.0)

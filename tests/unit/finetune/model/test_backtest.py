@@ -7,10 +7,10 @@ from math import isfinite, sqrt
 import numpy as np
 import pytest
 
-from scalable.finetune.backtest import Trades, trades
-from scalable.finetune.folds import Split
-from scalable.finetune.market import Bars
-from scalable.finetune.metrics import LARGEST_RATIO, row
+from scalable_finetune.backtest import Trades, trades
+from scalable_finetune.folds import Split
+from scalable_finetune.market import Bars
+from scalable_finetune.metrics import LARGEST_RATIO, row
 from tests.helpers.finetune.model.builders import said, some_bars, some_labels
 
 PRICES = [100.0, 100.0, 110.0, 121.0, 121.0, 99.0, 99.0, 99.0]

@@ -8,8 +8,8 @@ from sklearn.calibration import _SigmoidCalibration
 from sklearn.isotonic import IsotonicRegression
 
 from scalable.errors import ScalableError
-from scalable.finetune.calibration import calibrated, isotonic, log_odds, sigmoid
-from scalable.finetune.search import Scored
+from scalable_finetune.calibration import calibrated, isotonic, log_odds, sigmoid
+from scalable_finetune.search import Scored
 from tests.helpers.finetune.model.builders import a_training, searched, some_scores
 
 ASKED = np.linspace(0.001, 0.999, 50)

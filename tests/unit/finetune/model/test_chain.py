@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scalable.catalogue import FACTORS
-from scalable.finetune.events import events
-from scalable.finetune.features import Features, features
-from scalable.finetune.folds import split
-from scalable.finetune.labels import labels
-from scalable.finetune.market import Bars, resample
-from scalable.finetune.search import search
-from scalable.finetune.settings import DEFAULTS, check
-from scalable.finetune.training import training
-from scalable.finetune.workload import WORKLOAD
+from scalable_finetune.catalogue import FACTORS
+from scalable_finetune.events import events
+from scalable_finetune.features import Features, features
+from scalable_finetune.folds import split
+from scalable_finetune.labels import labels
+from scalable_finetune.market import Bars, resample
+from scalable_finetune.search import search
+from scalable_finetune.settings import DEFAULTS, check
+from scalable_finetune.training import training
+from scalable_finetune.workload import WORKLOAD
 
 SMALL = {"asset": "AAVEUSDC", "years": 1.2, "folds": 2, "fold_size": "60d", "trials": 1, "n_features": 30}
 FROM_LABELS_ON = ("classification_mode", "cleanlab", "focal_loss", "label_smoothing", "n_features", "btc_features")

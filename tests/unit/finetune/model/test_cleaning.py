@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scalable.finetune import cleaning
-from scalable.finetune.cleaning import CAP, capped, cleaned, out_of_block
-from scalable.finetune.training import Training
+from scalable_finetune import cleaning
+from scalable_finetune.cleaning import CAP, capped, cleaned, out_of_block
+from scalable_finetune.training import Training
 from tests.helpers.finetune.model.builders import a_training
 
 EVENTS = 500

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scalable.finetune import discovery
-from scalable.finetune.calibration import calibrated
-from scalable.finetune.discovery import CANDIDATES, WORKLOAD, search
-from scalable.finetune.settings import MODELS, SettingError
-from scalable.finetune.training import Training
+from scalable_finetune import discovery
+from scalable_finetune.calibration import calibrated
+from scalable_finetune.discovery import CANDIDATES, WORKLOAD, search
+from scalable_finetune.settings import MODELS, SettingError
+from scalable_finetune.training import Training
 from tests.helpers.finetune.model.builders import a_training
 from tests.helpers.finetune.model.edges import edge
 

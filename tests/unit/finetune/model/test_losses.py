@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scalable.finetune.losses import Floats, focal, objective, smoothed, soft, softmax
+from scalable_finetune.losses import Floats, focal, objective, smoothed, soft, softmax
 
 STEP = 1e-5
 TARGETS = {2: np.array([0, 1, 1, 0, 1]), 3: np.array([0, 1, 2, 2, 0])}

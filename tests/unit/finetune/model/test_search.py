@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scalable.finetune import search as searching
-from scalable.finetune.search import SPACE, Trees, search
-from scalable.finetune.trials import FILE, read
 from scalable.worker.runner.scratch import scratch_from
 from scalable.worker.runner.stamp import Stamp, use
+from scalable_finetune import search as searching
+from scalable_finetune.search import SPACE, Trees, search
+from scalable_finetune.trials import FILE, read
 from tests.helpers.finetune.model.builders import a_training, searched, shuffled
 from tests.helpers.finetune.model.edges import edge
 from tests.helpers.finetune.model.search import TRIALS, fingerprint, undisturbed

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from scalable.catalogue import FACTORS
 from scalable.errors import ScalableError
-from scalable.finetune.settings import DEFAULTS, OF_OTHERS, SettingError, check
-from scalable.finetune.workload import WORKLOAD
+from scalable_finetune.catalogue import FACTORS
+from scalable_finetune.settings import DEFAULTS, OF_OTHERS, SettingError, check
+from scalable_finetune.workload import WORKLOAD
 
 
 def test_the_baselines_of_all_factors_are_the_defaults_and_are_accepted() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scalable.finetune.features import Features
-from scalable.finetune.folds import Split
-from scalable.finetune.training import break_even, training, uniqueness
+from scalable_finetune.features import Features
+from scalable_finetune.folds import Split
+from scalable_finetune.training import break_even, training, uniqueness
 from tests.helpers.finetune.model.builders import some_bars, some_labels
 
 OWN, ADDED = 272, 48

@@ -7,9 +7,9 @@ from math import isfinite
 import numpy as np
 import pytest
 
-from scalable.finetune.calibration import Calibrated
-from scalable.finetune.market import Bars
-from scalable.finetune.wfrb import PortfolioError, chosen, rebalance
+from scalable_finetune.calibration import Calibrated
+from scalable_finetune.market import Bars
+from scalable_finetune.wfrb import PortfolioError, chosen, rebalance
 from tests.helpers.finetune.model.builders import said, some_bars
 
 DAYS = 24

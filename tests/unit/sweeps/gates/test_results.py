@@ -16,7 +16,7 @@ from scalable.store import open_store
 from scalable.sweeps import loading
 from scalable.sweeps.results import Outcome
 from scalable.verdicts.rule import Verdict
-from tests.helpers.sweeps.gates.builders import GRID, a_cell, an_outcome, cells, key, row
+from tests.helpers.sweeps.gates.builders import GRID, TRADING, a_cell, an_outcome, cells, key, row
 from tests.helpers.sweeps.gates.stores import a_folder
 
 GOOD = {"isotonic": {"sharpe": 2.0, "sortino": 2.0}}
@@ -109,8 +109,8 @@ def test_a_sweep_without_cells_is_not_complete() -> None:
 def test_trades_are_the_metric_buys_where_no_other_counts_them() -> None:
     every = cells(("none",))
     rows = {key(cell): row(cell, {"sharpe": 1.0, "buys": 60 + int(cell.block[1])}) for cell in every}
-    outcome = Outcome("calibration", GRID, [(key(cell), cell) for cell in every], rows, "none")
-    assert outcome.trades[False, "none"]["OPUSDC", 3] == 63
+    outcome = Outcome("calibration", GRID, [(key(cell), cell) for cell in every], rows, "none", question=TRADING)
+    assert outcome.evidence[False, "none"]["OPUSDC", 3] == 63
     assert outcome.summary()[0]["trades"] == 62
 
 
