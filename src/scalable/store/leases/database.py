@@ -25,7 +25,7 @@ COUNTER = "leases"
 PAUSES_S = (0.05, 1.0)  # between two tries of one who waits: a lease is free for a second at most before it is taken
 STOP = ", told to stop by "  # stands in the row of one who waits, behind its name, so that all see it
 BEATS_PER_LIFE = 3  # heartbeats within the time after which a silent holder is taken for dead
-RUN, JOB = "run", "job"  # kinds of leases that ``leases.work`` keeps; who waits in line does not see them
+RUN, JOB = "work: run", "work: job"  # kinds of leases that ``leases.work`` keeps; who waits in line does not see them
 
 
 class SqlLeases:
