@@ -140,7 +140,7 @@ class Division:
                 yield job
 
     def answer(self, asked: Sequence[str], own: Iterable[str], done: Iterable[str], now: float) -> Answer:
-        """Take the answer to a question: of the jobs ``asked`` for, ``own`` are leased and ``done`` need no computing."""
+        """Take the answer to a question: of the jobs ``asked`` for, ``own`` are leased and ``done`` are computed."""
         mine, over = set(own), set(done)
         answer = Answer(
             own=[job for job in asked if job in mine and job not in over],

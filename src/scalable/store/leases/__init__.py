@@ -22,9 +22,9 @@ object in a store  ``ObjectLeases(...).ask()``    at once if it was a process of
 =================  =============================  ====================================================================
 
 Slots of sweeps are database rows: several may hold one at a time, and a rule decides who. The jobs that a run computes
-are database rows, too: ``store.work_leases(run_id)`` takes many of them at once (``leases.work``). Results of stages, cached
-functions and unsent tracking records are claimed by one process each, as files or objects. A *registration* is a claim
-of things that many may use at once: it keeps artefacts from being collected while their user lives.
+are database rows, too: ``store.work_leases(run_id)`` takes many of them at once (``leases.work``). Results of stages,
+cached functions and unsent tracking records are claimed by one process each, as files or objects. A *registration* is a
+claim of things that many may use at once: it keeps artefacts from being collected while their user lives.
 
 Where a medium cannot exclude others, as some network file systems cannot, every claim is granted: work is done twice
 then, but no result is lost.
