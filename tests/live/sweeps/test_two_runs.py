@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -61,7 +60,7 @@ class Twice:
         with self.output(self.started).open("wb") as output:
             return subprocess.Popen(
                 command, cwd=self.folder, env=without_settings(), stdin=subprocess.DEVNULL, stdout=output,
-                stderr=subprocess.STDOUT if os.environ.get("TWICE_DEBUG") else subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )  # fmt: skip
 
     def output(self, number: int) -> Path:
@@ -69,7 +68,7 @@ class Twice:
 
     def outcome(self, number: int) -> dict[str, Any]:
         outcome: dict[str, Any] = json.loads(self.output(number).read_text(encoding="utf-8"))
-        return outcome.get("outcome", outcome)
+        return outcome
 
     def calls(self) -> list[str]:
         path = self.folder / "calls.log"
