@@ -106,3 +106,14 @@ def test_a_lease_is_given_back_once() -> None:
     division.finish("0")
     division.finish("0")
     assert division.over == ["0"]
+
+
+def test_a_job_that_ended_before_the_answer_is_given_back() -> None:
+    division = Division(jobs(2), 0.0)
+    division.start("0")
+    division.start("1")
+    division.finish("0", leased=False)
+    assert (asked := division.question(0.1)) == ["1"]
+    division.finish("1", leased=False)
+    assert division.answer(asked, ["1"], (), 0.1).own == []
+    assert (division.over, division.leased(), division.due) == (["1"], [], False)

@@ -367,9 +367,10 @@ class SweepExecution:
     async def persist(self, job: str, rows: list[Row]) -> None:
         """Until the rows are where no crash can lose them; their worker is seen to get somewhere by that."""
         assert self.sharing is not None
-        if job in self.sharing.contested:  # another run computes it, too, and may have stored its rows
-            there = await asyncio.to_thread(self.store.find, [row.run_key for row in rows])
-            rows = [row for row in rows if row.run_key not in there or not there[row.run_key].finished] or rows
+        if job in self.sharing.contested and (known := await self.stored_by_others(rows)):
+            self.sharing.finish(job)
+            self.take_over(job, known)
+            return
         receipt = await self.keeping.put(lambda: self.store.submit(rows), len(rows))
         self.driver.stored(rows[0].worker, len(rows), receipt, self.store)
         if not receipt.safe:
@@ -391,6 +392,14 @@ class SweepExecution:
             error=next((row.error or "" for row in rows if not row.finished), ""), fresh=job in self.fresh,
             aside=receipt.fate is Fate.SET_ASIDE, **self.cells.rows((row.run_key for row in rows), failed),
         )  # fmt: skip
+
+    async def stored_by_others(self, rows: list[Row]) -> list[Row]:
+        """Return what another run has stored in the place of these rows; nothing unless that is all of them."""
+        keys = [row.run_key for row in rows]
+        with suppress(StoreError):  # which of two results with one key is kept does not matter
+            there = await asyncio.to_thread(self.store.find, keys)
+            return [there[key] for key in keys] if all(key in there and there[key].finished for key in keys) else []
+        return []
 
     async def settle(self) -> None:
         """Rows under way to the store arrive there, also when the sweep is interrupted."""

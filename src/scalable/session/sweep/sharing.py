@@ -142,6 +142,8 @@ class Division:
     def answer(self, asked: Sequence[str], own: Iterable[str], done: Iterable[str], now: float) -> Answer:
         """Take the answer to a question: of the jobs ``asked`` for, ``own`` are leased and ``done`` are computed."""
         mine, over = set(own), set(done)
+        self.over += [job for job in asked if job in mine and self.standing[job] is Standing.OVER]  # ended meanwhile
+        asked = [job for job in asked if self.standing[job] is not Standing.OVER]
         answer = Answer(
             own=[job for job in asked if job in mine and job not in over],
             done=[job for job in asked if job in over],
@@ -161,7 +163,8 @@ class Division:
     def unanswered(self, asked: Iterable[str]) -> None:
         """Take note that the store did not answer: the jobs will be asked for again."""
         for job in asked:
-            self.give_up(job)
+            if self.standing[job] is Standing.ASKED:
+                self.give_up(job)
 
     def finish(self, job: str, *, leased: bool = True) -> None:
         """Take note that nothing of a job is left to do here; its lease is given back with the next question."""
@@ -169,6 +172,7 @@ class Division:
             self.over.append(job)
         self.standing[job] = Standing.OVER
         self.reserve.pop(job, None)
+        self.wanted.pop(job, None)
 
     def leave(self, jobs: Iterable[str]) -> None:
         """Leave leased jobs to others for now."""
@@ -182,7 +186,7 @@ class Division:
         self.free[self.groups[job]].appendleft(job)
 
     def unused(self, now: float) -> list[str]:
-        """Return leased jobs that should have started by now."""
+        """Return leased jobs that should have started by now, or started again."""
         return [job for job, since in self.reserve.items() if now - since > UNUSED_S]
 
     def elsewhere(self) -> list[str]:
@@ -234,14 +238,24 @@ class Sharing:
             self.wake.set()
         if leased:
             return None
-        future = self.answers[job] = asyncio.get_running_loop().create_future()
-        return future
+        if job not in self.answers:
+            self.answers[job] = asyncio.get_running_loop().create_future()
+        return self.answers[job]
 
     def finish(self, job: str) -> None:
+        """Give a job's lease back: its rows are stored, or nobody wants them."""
         self.division.finish(job)
+        self.tell(job, may_start=False)  # a start that waits is one of an attempt that was withdrawn
 
     async def run(self) -> None:
         """Ask, look and renew until cancelled."""
+        try:
+            await self.keep_asking()
+        finally:
+            for job in list(self.answers):
+                self.tell(job, may_start=False)
+
+    async def keep_asking(self) -> None:
         look_at = beat_at = self.clock() + LOOK_EVERY_S
         while True:
             with suppress(TimeoutError):
@@ -259,6 +273,9 @@ class Sharing:
                         await self.regain(self.division.leased())
                 self.silent_since = None
             except StoreError as error:
+                await self.bear(error)
+            except Exception as error:  # noqa: BLE001 - else jobs would wait for their leases for ever
+                self.driver.complain("jobs could not be leased", error)
                 await self.bear(error)
 
     async def ask(self) -> None:
@@ -300,8 +317,10 @@ class Sharing:
 
     async def look(self) -> None:
         """Take over what other runs have done, take back what they gave up, and leave to them what is not used."""
-        states = self.driver.engine.view.jobs
-        held_up = [job for job in self.division.leased() if states[job].state is JobState.HELD]
+        states = {job: self.driver.engine.view.jobs[job].state for job in self.division.leased()}
+        for job in (job for job, state in states.items() if state is JobState.QUEUED):  # taken back, or tried again
+            self.division.reserve.setdefault(job, self.clock())
+        held_up = [job for job, state in states.items() if state is JobState.HELD]
         self.division.leave({*held_up, *self.division.unused(self.clock())})
         if self.division.over:
             over, self.division.over = self.division.over, []
@@ -330,13 +349,13 @@ class Sharing:
         """Lease again what this run had when it was not heard of for too long."""
         taken = await asyncio.to_thread(self.leases.take, [self.keys[job] for job in leased])
         lost = [job for job in leased if self.keys[job] not in taken.own]
-        self.contested = set(lost) - self.division.reserve.keys()
+        self.contested |= set(lost) - self.division.reserve.keys()
         ahead = [job for job in lost if job in self.division.reserve]
         self.division.leave(ahead)
         if self.contested:
             logger.warning("the store was not reached for too long; another run computes %s, too", len(self.contested))
 
-    async def bear(self, error: StoreError) -> None:
+    async def bear(self, error: Exception) -> None:
         """Wait a while for a store that does not answer, then start jobs all the same: it must not hold up workers."""
         now = self.clock()
         self.silent_since = self.silent_since or now
