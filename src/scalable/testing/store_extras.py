@@ -261,6 +261,7 @@ class BesideRowsContract:
             first.release()
             assert (second.held_by_others(), second.living()) == (frozenset(), frozenset())
             assert not first.beat() and second.beat()
+            assert not first.take(["d"]).own and not second.living()
 
     def test_leases_on_jobs_are_no_slots(self, store: Store) -> None:
         store.work_leases("run-1").take(["a"])

@@ -209,5 +209,5 @@ class WorkLeases(Protocol):
         ...
 
     def release(self) -> None:
-        """Give everything back; twice does no harm."""
+        """Give everything back and take nothing more; twice does no harm."""
         ...

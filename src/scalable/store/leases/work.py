@@ -11,6 +11,7 @@ process has ended loses them at once.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Collection, Iterable, Mapping
 from uuid import uuid4
 
@@ -33,9 +34,14 @@ class SqlWorkLeases:
         self.beat_every_s = line.beat_every_s
         self.holder = f"{run_id} {os.getpid()} {proc.identity(os.getpid())} {uuid4().hex[:8]}"
         self.begun = False
+        self.released = False
+        """It takes nothing any more, also if it is asked to by a thread that nobody could stop in time."""
+        self.lock = threading.Lock()
 
     def take(self, wanted: Collection[str] = (), done: Iterable[str] = ()) -> Taken:
-        with self.line.database.writing("leases") as connection:
+        with self.lock, self.line.database.writing("leases") as connection:
+            if self.released:
+                return Taken(frozenset(), frozenset())
             self._remove(connection, done)
             known = self._has_its_own(connection)
             self._remove_dead(connection)
@@ -64,7 +70,8 @@ class SqlWorkLeases:
             return connection.execute(own).rowcount > 0 and self._has_its_own(connection)
 
     def release(self) -> None:
-        with self.line.database.writing() as connection:
+        with self.lock, self.line.database.writing() as connection:
+            self.released = True
             self._remove(connection)
 
     def _has_its_own(self, connection: Connection) -> bool:
