@@ -281,11 +281,11 @@ class BesideRowsContract:
             assert again.own == {"b"} and again.others == {"a"} and again.lost
 
     def test_a_heartbeat_keeps_the_jobs_of_a_run(self, store: Store, open_store: Opener) -> None:
-        run = store.work_leases("run-1", 3 * SHORT_S)
+        run = store.work_leases("run-1", 2 * SHORT_S)
         run.take(["a"])
         with open_store() as other:
-            for _ in range(3):
-                time.sleep(1.25 * SHORT_S)
+            for _ in range(2):
+                time.sleep(1.05 * SHORT_S)
                 assert run.beat()
             assert other.work_leases("run-2").take(["a"]).own == frozenset()
 

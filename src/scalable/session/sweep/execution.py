@@ -367,9 +367,9 @@ class SweepExecution:
     async def persist(self, job: str, rows: list[Row]) -> None:
         """Until the rows are where no crash can lose them; their worker is seen to get somewhere by that."""
         assert self.sharing is not None
-        if job in self.sharing.contested and (known := await self.stored_by_others(rows)):
+        if job in self.sharing.contested and (theirs := await self.stored_by_others(rows)):
             self.sharing.finish(job)
-            self.take_over(job, known)
+            self.take_over(job, theirs)
             return
         receipt = await self.keeping.put(lambda: self.store.submit(rows), len(rows))
         self.driver.stored(rows[0].worker, len(rows), receipt, self.store)
