@@ -280,6 +280,12 @@ class BesideRowsContract:
             again = silent.take(["a", "b"])
             assert again.own == {"b"} and again.others == {"a"} and again.lost
 
+    def test_a_run_keeps_jobs_past_their_expiry_if_nobody_asked_for_them(self, store: Store) -> None:
+        late = store.work_leases("run-1", SHORT_S / 10)
+        late.take(["a"])
+        time.sleep(SHORT_S / 5)
+        assert not late.take(["b"]).lost and late.beat()
+
     def test_a_heartbeat_keeps_the_jobs_of_a_run(self, store: Store, open_store: Opener) -> None:
         run = store.work_leases("run-1", SHORT_S)
         run.take(["a"])

@@ -15,13 +15,14 @@ import threading
 from collections.abc import Collection, Iterable, Mapping
 from uuid import uuid4
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from scalable import proc
 from scalable.store.leases import Taken
 from scalable.store.leases.database import JOB, RUN, SqlLeases, next_number
 from scalable.store.tables import leases
 
+SEPARATOR = "|"  # in a holder's name: run, process, which process of all times that is, which leases of it
 PART = 500  # keys in one statement; SQLite takes some thousands
 
 
@@ -32,7 +33,7 @@ class SqlWorkLeases:
         self.line = line
         self.run_id = run_id
         self.beat_every_s = line.beat_every_s
-        self.holder = f"{run_id} {os.getpid()} {proc.identity(os.getpid())} {uuid4().hex[:8]}"
+        self.holder = SEPARATOR.join((run_id, str(os.getpid()), proc.identity(os.getpid()), uuid4().hex[:8]))
         self.begun = False
         self.released = False
         """It takes nothing any more, also if it is asked to by a thread that nobody could stop in time."""
@@ -44,6 +45,7 @@ class SqlWorkLeases:
                 return Taken(frozenset(), frozenset())
             self._remove(connection, done)
             known = self._has_its_own(connection)
+            self._renew(connection, leases.c.expires <= self.line.database.now(connection))  # nobody else asked before
             self._remove_dead(connection)
             others = self._held_by_others(connection)
             own = frozenset(wanted) - others
@@ -65,14 +67,18 @@ class SqlWorkLeases:
 
     def beat(self) -> bool:
         with self.line.database.writing() as connection:
-            alive = self.line.alive(connection)
-            own = update(leases).where(leases.c.holder == self.holder).values(alive)
-            return connection.execute(own).rowcount > 0 and self._has_its_own(connection)
+            self._renew(connection)
+            return self._has_its_own(connection)
 
     def release(self) -> None:
         with self.lock, self.line.database.writing() as connection:
             self.released = True
             self._remove(connection)
+
+    def _renew(self, connection: Connection, which: ColumnElement[bool] | None = None) -> None:
+        own = leases.c.holder == self.holder
+        chosen = own if which is None else own & which
+        connection.execute(update(leases).where(chosen).values(self.line.alive(connection)))
 
     def _has_its_own(self, connection: Connection) -> bool:
         own = (leases.c.holder == self.holder) & (leases.c.kind == RUN)
@@ -121,7 +127,7 @@ class SqlWorkLeases:
 
 def is_gone(holder: str) -> bool:
     """Return whether a run's process is known to have ended; one on another machine is not known of."""
-    _, pid, *identity, _ = holder.split(" ")
-    if not identity or not proc.machine() or not " ".join(identity).startswith(f"{proc.machine()} "):
+    _, pid, identity, _ = holder.rsplit(SEPARATOR, 3)
+    if not identity or not proc.machine() or not identity.startswith(f"{proc.machine()} "):
         return False
-    return not proc.alive(int(pid)) or proc.identity(int(pid)) != " ".join(identity)
+    return not proc.alive(int(pid)) or proc.identity(int(pid)) != identity
