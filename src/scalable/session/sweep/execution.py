@@ -247,6 +247,7 @@ class SweepExecution:
         sharing = self.sharing = ledger.sharing = Sharing(
             self.driver, self.store, self.leases, ledger, division, keys, self.before
         )
+        sharing.alone = not self.living
         self.asking = asyncio.ensure_future(sharing.run())
         self.driver.attempts.ledgers |= dict.fromkeys(jobs, ledger)
         futures = await self.driver.submit(

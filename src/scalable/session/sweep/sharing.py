@@ -229,11 +229,16 @@ class Sharing:
         """By job that is to start: whether it may."""
         self.silent_since: float | None = None
         """Since when the store does not answer."""
+        self.alone = True
+        """No other run was ever seen to compute something: while the store is silent there is nobody to wait for."""
         self.wake = asyncio.Event()
 
     def lease(self, job: str) -> asyncio.Future[bool] | None:
         """Return nothing if a job may start now, else a future that tells whether it may."""
         leased = self.division.start(job)
+        if not leased and self.alone and self.silent_since is not None:
+            self.division.answer([job], [job], (), self.clock())
+            return None
         if self.division.due:
             self.wake.set()
         if leased:
@@ -287,6 +292,7 @@ class Sharing:
             self.division.unanswered(asked)
             self.division.over += over
             raise
+        self.alone = self.alone and not taken.others
         before = self.division.leased()
         own = [job for job in asked if self.keys[job] in taken.own]
         answer = self.division.answer(asked, own, rows, self.clock())
@@ -359,7 +365,7 @@ class Sharing:
         """Wait a while for a store that does not answer, then start jobs all the same: it must not hold up workers."""
         now = self.clock()
         self.silent_since = self.silent_since or now
-        if now - self.silent_since >= NOTE_WITHIN_S and self.division.wanted:
+        if (self.alone or now - self.silent_since >= NOTE_WITHIN_S) and self.division.wanted:
             logger.warning("jobs start without asking whether another run computes them: %s", error)
             wanted = list(self.division.wanted)
             for job in self.division.answer(wanted, wanted, (), now).own:
