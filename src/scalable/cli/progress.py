@@ -197,6 +197,7 @@ def described(status: Mapping[str, Any], width: int | None = None) -> Text:
         rows, units = f"{done:,}/{total:,} rows", f"{sweep['units_done']:,}/{sweep['units']:,} jobs"
         parts = [rows, units, within or parts[0]]
         parts += [f"{sweep['failed']:,} failed"] if sweep["failed"] else []
+        parts += [f"{sweep['elsewhere']:,} from another run"] if sweep.get("elsewhere") else []
     else:
         parts.append(f"{done:,}{f'/{total:,}' if left else ''} done" if total else "no tasks yet")
         parts += [f"{counts[name]:,} {name}" for name in ("running", "waiting", "failed") if counts[name]]

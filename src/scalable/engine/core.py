@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scalable.engine import ending, events, fleet, starting, stopping, sweeps, walltime
+from scalable.engine import elsewhere, ending, events, fleet, starting, stopping, sweeps, walltime
 from scalable.engine.events import NEVER, Event, Instruction
 from scalable.engine.rules import Rules
 from scalable.engine.state import State
@@ -33,6 +33,9 @@ HANDLERS: dict[type, Callable[[State, Any, float], None]] = {
     events.CpuSeen: stopping.on_cpu,
     events.RowPersisted: stopping.on_row,
     events.JobCancelled: stopping.on_job_cancelled,
+    events.JobsElsewhere: elsewhere.on_elsewhere,
+    events.JobsReturned: elsewhere.on_returned,
+    events.JobsDoneElsewhere: elsewhere.on_done,
     events.SpendChanged: stopping.on_spend,
     events.HoursChanged: stopping.on_hours,
     events.Paused: stopping.on_paused,

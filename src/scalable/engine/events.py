@@ -38,6 +38,7 @@ class JobState(Enum):
 
     HELD = "held"  # its sweep is not admitted yet, or it waits for heavy work to be allowed
     QUEUED = "queued"  # could start now if a worker were free
+    ELSEWHERE = "computed by another run"  # is not started here unless that run gives it up
     DELAYED = "delayed"  # waits out a retry's delay
     GIVEN = "given"  # lies on a worker behind others and has not begun
     RUNNING = "running"  # has begun on a worker
@@ -184,6 +185,28 @@ class JobCancelled:
 
 
 @dataclass(frozen=True, slots=True)
+class JobsElsewhere:
+    """News that another run computes jobs, none of which a worker of this run has got yet."""
+
+    jobs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobsReturned:
+    """News that the other run gave up jobs, or died: they can be started here."""
+
+    charged: dict[str, int]
+    """By job: attempts that count against the retry policy and were made by drivers that are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobsDoneElsewhere:
+    """News that the rows of jobs are in the store and another run put them there."""
+
+    jobs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Progressed:
     """A sign of life. ``until`` declares a long step: no further sign is due before then.
 
@@ -297,6 +320,9 @@ Event = (
     | JobFinished
     | JobLost
     | JobCancelled
+    | JobsElsewhere
+    | JobsReturned
+    | JobsDoneElsewhere
     | Progressed
     | RowPersisted
     | CpuSeen

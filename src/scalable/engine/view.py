@@ -34,6 +34,10 @@ class JobView(Protocol):
         """The state of the job."""
 
     @property
+    def attempt(self) -> int:
+        """The number of its present or last attempt."""
+
+    @property
     def worker(self) -> str:
         """The worker that has it or had it last."""
 
@@ -164,6 +168,8 @@ def present(state: State, record: JobRecord, now: float) -> str:
             return f"waits for its sweep {record.job.sweep} to be admitted: {sweep.waits_for or 'not looked at yet'}"
         case JobState.QUEUED:
             return f"queued for a {record.tag} worker: {queue_reason(state, record, now)}"
+        case JobState.ELSEWHERE:
+            return "another run of the same sweep computes it; its rows are waited for"
         case JobState.DELAYED:
             return f"is tried again in {Duration(max(0.0, record.not_before - now))} on {record.tag}"
         case JobState.GIVEN:

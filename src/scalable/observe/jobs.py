@@ -145,7 +145,7 @@ def tasked(record: Mapping[str, Any]) -> str:
 def stored(record: Mapping[str, Any]) -> str:
     rows, failed, error = count(record.get("count")), count(record.get("failed")), text(record.get("error"))
     if not failed:
-        return f"{plural(rows, 'row')} stored"
+        return f"{plural(rows, 'row')} stored{' by another run' if record.get('elsewhere') else ''}"
     return f"{failed} of {plural(rows, 'row')} failed{f': {error}' if error else ''}"
 
 

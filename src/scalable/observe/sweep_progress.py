@@ -61,6 +61,8 @@ class SweepProgress:
     """Rows that were there before it began."""
     rows: int = 0
     """Rows computed and stored since."""
+    elsewhere: int = 0
+    """Those among them that another run of the same sweep computed."""
     failed: int = 0
     units: int = 0
     """Units of work it began with, each of which serves several rows."""
@@ -117,7 +119,7 @@ class SweepProgress:
     def start(self, record: Mapping[str, Any]) -> None:
         """Also again: a session may run a sweep several times, each for what is missing or for a part of it."""
         self.began = record["t"] if self.began is None else min(self.began, record["t"])
-        self.rows = self.failed = self.units_done = 0
+        self.rows = self.failed = self.elsewhere = self.units_done = 0
         self.status, self.reason, self.executed = "running", "", {}
         self.run, self.trials = text(record.get("run")), count(record.get("trials"))
         self.pilot, self.job_s = record.get("pilot") is True, None
@@ -137,6 +139,7 @@ class SweepProgress:
         self.recent.append((record["t"], rows))
         self.rows += rows
         self.failed += failed
+        self.elsewhere += rows if record.get("elsewhere") else 0
         self.units_done += 1
         self.rows_per_unit = max(rows, self.rows_per_unit)
         if end is None:
@@ -160,7 +163,10 @@ class SweepProgress:
         self.job_s = number(record.get("job_s"))
 
     def to_dict(self) -> dict[str, Any]:
-        names = ("factor", "tag", "expected", "there", "rows", "failed", "units", "units_done", "stages", "executed")
+        names = (
+            "factor", "tag", "expected", "there", "rows", "elsewhere", "failed", "units", "units_done", "stages",
+            "executed",
+        )  # fmt: skip
         return {name: getattr(self, name) for name in names} | {"status": self.status, "reason": self.reason}
 
 

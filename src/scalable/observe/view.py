@@ -441,7 +441,8 @@ class RunView:
             self.origins.setdefault(run, self.grids.origin(record))
         self.sweep(record).take_rows(record, self.unit_ends.pop(run, None))
         self.grids.take_rows(record)
-        self.costs.take_rows(record, self.grids.axes_of(text(record.get("sweep"))))
+        if not record.get("elsewhere"):  # another run pays for those
+            self.costs.take_rows(record, self.grids.axes_of(text(record.get("sweep"))))
         self.series.take_rows(record["t"], count(record.get("count")))
         self.aside += record.get("aside") is True
         if failed := count(record.get("failed")):

@@ -30,7 +30,7 @@ from scalable.store.interface import (
     ReplayOutcome,
     Store,
 )
-from scalable.store.leases import TTL_S, Decide, Lease, Leases, Ticket, held
+from scalable.store.leases import TTL_S, Decide, Lease, Leases, Taken, Ticket, WorkLeases, held
 from scalable.store.rows import AttemptRow, IncidentRow, Row, RowStatus, SweepRun, SweepStatus
 from scalable.store.urls import location_of
 
@@ -87,8 +87,10 @@ __all__ = [
     "StoreUrlError",
     "SweepRun",
     "SweepStatus",
+    "Taken",
     "Ticket",
     "ToldToStop",
+    "WorkLeases",
     "held",
     "open_store",
 ]

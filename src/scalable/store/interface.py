@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 
 from scalable.axes import Value
 from scalable.store.decisions import DecisionRow
-from scalable.store.leases import TTL_S, Leases
+from scalable.store.leases import TTL_S, Leases, WorkLeases
 from scalable.store.rows import AttemptRow, IncidentRow, Row, RowStatus, SweepRun
 
 
@@ -249,6 +249,10 @@ class Store(Protocol):
 
     def leases(self, ttl_s: float = TTL_S) -> Leases:
         """Return the leases in this store. ``ttl_s`` is how long one who is not heard of keeps its own."""
+        ...
+
+    def work_leases(self, run_id: str, ttl_s: float = TTL_S) -> WorkLeases:
+        """Return the leases of a run on the jobs that it computes; it has none before it takes some."""
         ...
 
     def holds(self, token: int) -> bool:

@@ -16,6 +16,7 @@ from scalable.store.errors import LeaseLostError, RowError, StoreError
 from scalable.store.interface import ALL, Config, DeadLetter, Fate, Filter, Receipt, ReplayOutcome
 from scalable.store.leases import TTL_S
 from scalable.store.leases.database import SqlLeases
+from scalable.store.leases.work import SqlWorkLeases
 from scalable.store.ledger import Ledger
 from scalable.store.outbox import Entry, Stored
 from scalable.store.rows import AttemptRow, IncidentRow, Row, RowStatus, SweepRun
@@ -150,6 +151,9 @@ class SqlStore:
     def leases(self, ttl_s: float = TTL_S) -> SqlLeases:
         self._check_open()
         return SqlLeases(self._database, ttl_s)
+
+    def work_leases(self, run_id: str, ttl_s: float = TTL_S) -> SqlWorkLeases:
+        return SqlWorkLeases(self.leases(ttl_s), run_id)
 
     def holds(self, token: int) -> bool:
         return self.leases().holds(token)

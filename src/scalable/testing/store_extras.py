@@ -246,6 +246,57 @@ class BesideRowsContract:
         assert after.expires - after.heartbeat == pytest.approx(before.expires - before.heartbeat, abs=1e-3)
         assert rival.try_take(one_at_a_time) == "alive is first"
 
+    def test_a_job_is_leased_by_one_run_at_a_time(self, store: Store, open_store: Opener) -> None:
+        first = store.work_leases("run-1")
+        assert first.take(["a", "b"]).own == {"a", "b"}
+        with open_store() as other:
+            second = other.work_leases("run-2")
+            taken = second.take(["b", "c"])
+            assert taken.own == {"c"} and taken.others == {"a", "b"} and not taken.lost
+            assert first.held_by_others() == {"c"} and second.held_by_others() == {"a", "b"}
+            assert first.living() == {"run-2"} and second.living() == {"run-1"}
+            first.take(done=["b"])
+            assert second.take(["b"]).own == {"b"}
+            first.release()
+            first.release()
+            assert (second.held_by_others(), second.living()) == (frozenset(), frozenset())
+            assert not first.beat() and second.beat()
+            assert not first.take(["d"]).own and not second.living()
+
+    def test_leases_on_jobs_are_no_slots(self, store: Store) -> None:
+        store.work_leases("run-1").take(["a"])
+        assert store.leases().list() == []
+        assert self.taken(store.leases().ask("s", "normal"))
+
+    def test_a_run_that_is_not_heard_of_loses_its_jobs_and_hears_of_it(self, store: Store, open_store: Opener) -> None:
+        silent = store.work_leases("run-1", SHORT_S)
+        silent.take(["a"])
+        with open_store() as other:
+            heir = other.work_leases("run-2")
+            until = time.monotonic() + 20 * SHORT_S
+            while not heir.take(["a"]).own and time.monotonic() < until:
+                time.sleep(SHORT_S / 4)
+            assert not silent.beat()
+            again = silent.take(["a", "b"])
+            assert again.own == {"b"} and again.others == {"a"} and again.lost
+
+    def test_a_run_keeps_jobs_past_their_expiry_if_nobody_asked_for_them(self, store: Store) -> None:
+        late = store.work_leases("run-1", SHORT_S / 10)
+        late.take(["a"])
+        time.sleep(SHORT_S / 5)
+        assert not late.take(["b"]).lost and late.beat()
+
+    def test_a_heartbeat_keeps_the_jobs_of_a_run(self, store: Store, open_store: Opener) -> None:
+        run = store.work_leases("run-1", SHORT_S)
+        run.take(["a"])
+        with open_store() as other:
+            for _ in range(2):
+                time.sleep(0.6 * SHORT_S)
+                last = time.monotonic()
+                assert run.beat()
+            own = other.work_leases("run-2").take(["a"]).own
+            assert not own or time.monotonic() - last > SHORT_S
+
     def test_who_lost_its_lease_cannot_write_as_if_it_had_it(self, store: Store) -> None:
         ticket = store.leases().ask("a", "normal")
         assert self.taken(ticket)

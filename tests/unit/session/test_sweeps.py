@@ -317,17 +317,17 @@ def test_what_another_driver_computes_now_is_not_written_as_failed(sweeps: Sweep
     """The same sweep was started twice at once: the attempts of the other one have no end because it is at them."""
     die_with(sweeps, 1, variants=[1], folds=1)
     with open_store(STORE) as store:
-        living = store.leases(3600).ask("trial", SweepKind.FREE.value, "another-host:1")
-        living.try_take(lambda holders, before: "")
+        store.work_leases("run-1").take()
         outcome = sweeps.run(variants=[1], folds=1, retry={"times": 0})
         assert outcome.complete and {row.attempt for row in sweeps.rows()} == {2}
 
 
-def test_of_attempts_without_an_end_only_the_latest_can_be_those_of_drivers_that_live(sweeps: Sweeps) -> None:
+def test_attempts_without_an_end_count_unless_their_run_lives(sweeps: Sweeps) -> None:
     die_with(sweeps, 3, variants=[1], folds=1)
     with open_store(STORE) as store:
         keys = sweeps.session(variants=[1], folds=1).compile("trial", store).where
-        charged = [AttemptLedger(store, "run-4", keys, {}, beside).charged(keys) for beside in (0, 1, 2, 5)]
+        lives = ((), ("run-1",), ("run-1", "run-3"), ("run-1", "run-2", "run-3"))
+        charged = [AttemptLedger(store, "run-4", keys, {}, living).charged(keys) for living in lives]
     assert charged == [3, 2, 1, 0]
 
 

@@ -404,13 +404,14 @@ def show_outcome(session: ScalableSession, outcome: SweepOutcome, where: Mapping
 
 def computed(outcome: SweepOutcome) -> str:
     """Return how many rows a start has computed, in what time, and how often each stage."""
+    others = f"; another run computed {plural(outcome.elsewhere, 'row')} meanwhile" if outcome.elsewhere else ""
     if not outcome.computed:
-        return "nothing: every row was there" if outcome.complete else "nothing"
+        return "nothing: every row was there" if outcome.complete and not others else f"nothing{others}"
     stages = ", ".join(f"{name} {times:,}" for name, times in outcome.executed.items())
     failed = min(len(outcome.failed), outcome.computed)
     took = f"{outcome.computed - failed:,} of {outcome.expected:,} rows in {Duration(outcome.seconds)}"
     tried = f"{took}, {failed:,} failed" if failed else took
-    return f"{tried}: {stages}" if stages else tried
+    return f"{tried}: {stages}{others}" if stages else f"{tried}{others}"
 
 
 def task_text(task: Task, value: Any) -> str:

@@ -8,7 +8,7 @@ import os
 import pickle
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -117,19 +117,40 @@ class Attempts:
             self.handle(JobLost(job, number, Loss.RAISED, None, message))
             return
         attempt = LiveAttempt(job, number, worker, member.tag, member.address, time.time(), time.monotonic(), content)
-        attempt.begun = self.engine.view.jobs[job].state is not JobState.GIVEN
+        begins = self.engine.view.jobs[job].state is not JobState.GIVEN
         self.under_way[attempt.key] = attempt
         self.by_tag[attempt.tag] += 1
         self.on_worker[attempt.address] += 1
         self.cluster.scheduler.serving.add(attempt.address)
+        ledger = self.ledgers.get(job)
+        lease = ledger.sharing.lease(job) if ledger is not None and ledger.sharing is not None else None
+        attempt.begun = begins and lease is None
         if attempt.begun:
             self.journal.write("attempt-started", **attempt.facts)
         noted = None
-        if attempt.begun and (ledger := self.ledgers.get(job)) is not None:
+        if lease is not None:
+            noted = asyncio.ensure_future(self.begin_leased(attempt, lease, begins=begins))
+        elif begins and ledger is not None:
             noted = asyncio.ensure_future(ledger.begin(job, len(past), attempt.started))
+        if noted is not None:
             noted.add_done_callback(self.hand_over)
         self.handing.append((attempt, noted))
         self.hand_over()
+
+    async def begin_leased(self, attempt: LiveAttempt, lease: asyncio.Future[bool], *, begins: bool) -> None:
+        """Begin an attempt once its job is leased; one that another run computes has been forgotten by then."""
+        if not await lease or self.under_way.get(attempt.key) is not attempt or not begins:
+            return
+        self.begin(attempt, 0.0)
+        if (ledger := self.ledgers.get(attempt.job)) is not None:
+            await ledger.begin(attempt.job, len(self.engine.view.jobs[attempt.job].past), attempt.started)
+
+    def forget(self, jobs: Iterable[str]) -> None:
+        """Drop attempts that no worker has got yet: another run computes their jobs."""
+        for job in jobs:
+            key = f"{job}-attempt-{self.engine.view.jobs[job].attempt}"
+            if (attempt := self.under_way.get(key)) is not None and not attempt.handed:
+                self.end(attempt, Loss.STOPPED.value)
 
     def hand_over(self, noted: object = None) -> None:
         """Give workers what is noted in the store, and what only waits on them and is noted when it begins."""

@@ -15,10 +15,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from scalable.engine.ending import UNCHARGED
@@ -28,6 +27,7 @@ from scalable.wording import plural
 
 if TYPE_CHECKING:
     from scalable.session.driver.driver import Driver
+    from scalable.session.sweep.sharing import Sharing
 
 NOTE_WITHIN_S = 10.0  # after which a job is handed over all the same: a database that hangs must not hold up workers
 FREE = frozenset(cause.value for cause in UNCHARGED)
@@ -41,12 +41,11 @@ logger = logging.getLogger("scalable")
 class AttemptLedger:
     """``keys`` are the rows that may be computed, ``before`` what the store has of them.
 
-    ``beside`` other drivers compute the same sweep now: attempts without an end are theirs, as far as they are the
-    latest, and count against nobody yet.
+    Attempts of ``living`` runs that have no end are under way, and count against nobody.
     """
 
     def __init__(
-        self, store: Store, run_id: str, keys: Iterable[str], before: Mapping[str, Row], beside: int = 0
+        self, store: Store, run_id: str, keys: Iterable[str], before: Mapping[str, Row], living: Container[str] = ()
     ) -> None:
         self.store = store
         self.run_id = run_id
@@ -60,14 +59,16 @@ class AttemptLedger:
         """By row: attempts before this driver, with those that led to nothing."""
         self.used: dict[str, int] = {}
         """By row: how many of those that led to nothing count against the retry policy."""
-        later = {
-            key: [attempt for attempt in attempts if attempt.attempt > self.closed.get(key, 0)]
-            for key, attempts in store.attempts(keys).items()
-        }
-        living = latest_runs(filter(unended, chain.from_iterable(later.values())), beside)
-        for key, attempts in later.items():
-            charged = [each for each in attempts if not (unended(each) and each.run_id in living)]
-            self.made[key] = max((attempt.attempt for attempt in attempts), default=0)
+        self.sharing: Sharing | None = None
+        """Leases the jobs of a sweep, so that no other run computes them, too."""
+        self.read(keys, living)
+
+    def read(self, keys: Iterable[str], living: Container[str]) -> None:
+        """Read from the store what other runs have tried for these rows."""
+        for key, attempts in self.store.attempts(keys).items():
+            later = [each for each in attempts if each.attempt > self.closed.get(key, 0) and each.run_id != self.run_id]
+            charged = [each for each in later if not (unended(each) and each.run_id in living)]
+            self.made[key] = max((attempt.attempt for attempt in later), default=0)
             self.used[key] = sum(attempt.cause not in FREE for attempt in charged)
 
     def charged(self, keys: Iterable[str]) -> int:
@@ -163,11 +164,3 @@ class Keeping:
 def unended(attempt: AttemptRow) -> bool:
     """Tell whether nobody noted an attempt's end: it is under way, or died with its driver."""
     return attempt.cause is None and attempt.ended is None
-
-
-def latest_runs(attempts: Iterable[AttemptRow], count: int) -> set[str]:
-    """Return the runs whose attempts began last, at most so many."""
-    latest: dict[str, float] = {}
-    for attempt in attempts:
-        latest[attempt.run_id] = max(attempt.started, latest.get(attempt.run_id, attempt.started))
-    return set(sorted(latest, key=lambda run: latest[run], reverse=True)[:count])

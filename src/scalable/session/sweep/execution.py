@@ -28,6 +28,7 @@ from scalable.session.driver.incidents import IncidentRows
 from scalable.session.driver.keeping import AttemptLedger
 from scalable.session.sweep.outcomes import Cells, SweepOutcome, lacking, outcome_of
 from scalable.session.sweep.piloting import PilotTimes
+from scalable.session.sweep.sharing import LIFE_S, Division, Sharing, is_news
 from scalable.store import (
     Fate,
     Row,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from scalable.session.driver.driver import Driver
 
 
+LEAVE_WITHIN_S = 5.0  # until an interrupted sweep has noted what became of its attempts
 logger = logging.getLogger("scalable")
 
 
@@ -73,8 +75,6 @@ class SweepRequest:
     """Collects what the jobs of a pilot take."""
     limit_s: float | None = None
     """Jobs that have not ended after so many seconds are stopped."""
-    beside: int = 0
-    """How many other drivers compute the same sweep now."""
 
 
 class SweepExecution:
@@ -112,12 +112,24 @@ class SweepExecution:
         self.keeping = keeping.Keeping(driver, self.give_up)
         self.sweep = ""
         """The engine's name of the sweep."""
+        self.leases = store.work_leases(driver.attempts.folder.run_id, LIFE_S)
+        """On the jobs that this run computes."""
+        self.left = threading.Event()
+        """Set when nothing more is computed, and the store was told so."""
+        self.sharing: Sharing | None = None
+        """Shares the jobs with other runs; made when something is computed."""
+        self.asking: asyncio.Future[None] | None = None
+        """Leases jobs and keeps the leases alive."""
+        self.elsewhere = 0
+        """Rows that another run computed meanwhile."""
+        self.living: frozenset[str] = frozenset()
+        """Other runs that lived when this one began."""
         self.ledger: AttemptLedger
         """Counts the attempts; made when something is computed."""
         self.code = compiled.workload.code_fingerprint()
 
     async def run(self) -> SweepOutcome:
-        missing = lacking(self.compiled, self.before, self.request.since)
+        missing = await asyncio.to_thread(self.join)
         expected = len(self.compiled.cells)
         started = SweepRun(
             id=f"{self.driver.attempts.folder.run_id} {self.compiled.name}", sweep=self.compiled.name,
@@ -129,7 +141,8 @@ class SweepExecution:
             incidents, ours = self.driver.attempts.incidents, self.jobs.__contains__
             async with IncidentRows(incidents, self.store, ours, self.compiled.name):
                 try:
-                    await self.compute(missing)
+                    if missing:
+                        await self.compute(missing)
                 except BaseException:
                     self.keeping.over = True
                     raise
@@ -143,6 +156,46 @@ class SweepExecution:
             run = ended(started, SweepStatus.INTERRUPTED)  # by a thread, since nobody waits for this any more
             threading.Thread(target=self.note_end, args=(run,), name="scalable-interrupted", daemon=True).start()
             raise
+        finally:
+            self.left.set()
+            if self.asking is not None:
+                self.asking.cancel()
+
+    def join(self) -> list[str]:
+        """Let other runs know of this one, and return the keys of rows that must be computed.
+
+        What another run has computed or failed to compute since the rows were last looked at needs no computing.
+        """
+        there: Mapping[str, Row] = {}
+        with suppress(StoreError):  # it is asked again before a job starts
+            self.leases.take()
+            self.living = self.leases.living()
+            there = self.store.find(list(self.compiled.where))
+        known = {key for key, row in there.items() if is_news(row, self.before.get(key))}
+        missing = lacking(self.compiled, self.before, self.request.since, self.living)
+        self.before = {**self.before, **there}
+        return [key for key in missing if key not in known]
+
+    def release(self) -> None:
+        """Leave every job to other runs; called when the sweep has ended or was interrupted, from another thread."""
+        leaving = threading.Thread(target=self.give_back, name="scalable-leaving", daemon=True)
+        leaving.start()
+        leaving.join(LEAVE_WITHIN_S)
+
+    def give_back(self) -> None:
+        self.left.wait(LEAVE_WITHIN_S)
+        with suppress(StoreError):  # it expires by itself
+            self.store.replay()  # what was noted of attempts is there before others read it
+            self.leases.release()
+
+    def known_attempts(self, missing: list[str]) -> AttemptLedger:
+        """Read the attempts of all runs; those of runs that live, also of ones that began meanwhile, are under way."""
+        run_id = self.driver.attempts.folder.run_id
+        ledger = AttemptLedger(self.store, run_id, missing, self.before, self.living)
+        while not (living := self.leases.living()) <= self.living:
+            self.living |= living
+            ledger.read(missing, self.living)
+        return ledger
 
     def note_end(self, run: SweepRun) -> None:
         """A store that does not answer keeps no worker from being ended, which the event loop does meanwhile."""
@@ -167,15 +220,13 @@ class SweepExecution:
     async def compute(self, missing: list[str]) -> None:
         """Give the engine every job that lacks rows, and commit what comes back."""
         name, request = self.compiled.name, self.request
-        run_id = self.driver.attempts.folder.run_id
-        ledger = self.ledger = await asyncio.to_thread(
-            AttemptLedger, self.store, run_id, missing, self.before, request.beside
-        )
+        ledger = self.ledger = await asyncio.to_thread(self.known_attempts, missing)
         engine = self.driver.engine.view
         ledger.keeping = self.keeping
         sweep = self.sweep = unused(name, engine.sweeps)
         jobs, works = self.jobs, {}
-        for place in self.compiled.units_of(missing):
+        places = self.compiled.units_of(missing)
+        for place in reversed(places) if self.living else places:  # two runs meet in the middle
             job = unused(place.name, engine.jobs)
             jobs[job] = place
             ledger.rows[job] = tuple(cell.run_key for cell in place.cells)
@@ -190,6 +241,14 @@ class SweepExecution:
             )
             for job, place in jobs.items()
         )  # fmt: skip
+        division = Division({job: place.group for job, place in jobs.items()}, time.monotonic())
+        shared_by = self.compiled.workload.shared_by
+        keys = {job: place.cells[0].keys[shared_by] for job, place in jobs.items()}
+        sharing = self.sharing = ledger.sharing = Sharing(
+            self.driver, self.store, self.leases, ledger, division, keys, self.before
+        )
+        sharing.alone = not self.living
+        self.asking = asyncio.ensure_future(sharing.run())
         self.driver.attempts.ledgers |= dict.fromkeys(jobs, ledger)
         futures = await self.driver.submit(
             SubmittedSweep(sweep, request.kind, submitted, request.workers, request.retry), works
@@ -207,14 +266,20 @@ class SweepExecution:
             if request.limit_s is not None:
                 limit.cancel()
             self.driver.attempts.leave(ledger)
+            self.left.set()
             for future in waiting:
                 future.cancel()
 
     async def follow(self, job: str, future: asyncio.Future[tuple[JobState, Any]], cells: tuple[Any, ...]) -> None:
         """The end of one job: its rows, or why there are none."""
+        assert self.sharing is not None
         state, value = await future
+        if state is JobState.FINISHED and (rows := self.sharing.rows.pop(job, None)) is not None:
+            self.take_over(job, rows)
+            return
         if state is JobState.STOPPED:
             self.stopped = str(value)
+            self.sharing.finish(job)
             return  # not run: the rows are missing, and a resumed sweep computes them
         record = self.driver.engine.view.jobs[job]
         tries, worker = len(record.past) + (state is JobState.FINISHED), record.worker or None
@@ -236,6 +301,16 @@ class SweepExecution:
             self.write(job, rows)
         if unkept := next((result.unkept for result in computed if result.unkept), ""):
             raise ArtefactError(unkept)  # every other job would be computed in vain, too
+
+    def take_over(self, job: str, rows: list[Row]) -> None:
+        """Take note of rows that another run has computed and stored."""
+        self.elsewhere += len(rows)
+        failed = [row.run_key for row in rows if not row.finished]
+        self.driver.journal.write(
+            "rows", sweep=self.compiled.name, run=job, tag=self.request.tag, count=len(rows), failed=len(failed),
+            error=next((row.error or "" for row in rows if not row.finished), ""), fresh=False, aside=False,
+            elsewhere=rows[0].run_id or "", **self.cells.rows((row.run_key for row in rows), failed),
+        )  # fmt: skip
 
     def tell_unnamed(self, names: tuple[str, ...]) -> None:
         """Say once for a sweep that its jobs read files that no key covers."""
@@ -292,12 +367,19 @@ class SweepExecution:
 
     async def persist(self, job: str, rows: list[Row]) -> None:
         """Until the rows are where no crash can lose them; their worker is seen to get somewhere by that."""
+        assert self.sharing is not None
+        if job in self.sharing.contested and (theirs := await self.stored_by_others(rows)):
+            self.sharing.finish(job)
+            self.take_over(job, theirs)
+            return
         receipt = await self.keeping.put(lambda: self.store.submit(rows), len(rows))
         self.driver.stored(rows[0].worker, len(rows), receipt, self.store)
         if not receipt.safe:
             self.refused.append((job, rows))
             self.refusal = receipt.reason
             return
+        if receipt.fate is not Fate.KEPT:  # else nobody else could see that they were computed
+            self.sharing.finish(job)
         if receipt.fate is Fate.SET_ASIDE:
             self.aside = receipt.reason
         self.computed += len(rows)
@@ -311,6 +393,14 @@ class SweepExecution:
             error=next((row.error or "" for row in rows if not row.finished), ""), fresh=job in self.fresh,
             aside=receipt.fate is Fate.SET_ASIDE, **self.cells.rows((row.run_key for row in rows), failed),
         )  # fmt: skip
+
+    async def stored_by_others(self, rows: list[Row]) -> list[Row]:
+        """Return what another run has stored in the place of these rows; nothing unless that is all of them."""
+        keys = [row.run_key for row in rows]
+        with suppress(StoreError):  # which of two results with one key is kept does not matter
+            there = await asyncio.to_thread(self.store.find, keys)
+            return [there[key] for key in keys] if all(key in there and there[key].finished for key in keys) else []
+        return []
 
     async def settle(self) -> None:
         """Rows under way to the store arrive there, also when the sweep is interrupted."""
@@ -360,7 +450,7 @@ class SweepExecution:
         """What the store has, which is what counts."""
         there = await self.stored()
         outcome = outcome_of(
-            self.compiled, there, computed=self.computed, executed=dict(self.executed),
+            self.compiled, there, computed=self.computed, elsewhere=self.elsewhere, executed=dict(self.executed),
             seconds=time.monotonic() - self.since, aside=self.aside, stopped=self.stopped,
         )  # fmt: skip
         status = SweepStatus.FINISHED if outcome.complete else SweepStatus.FAILED
@@ -368,7 +458,7 @@ class SweepExecution:
         self.driver.journal.write(
             "sweep-ended", sweep=outcome.sweep, status=status.value, expected=outcome.expected,
             finished=outcome.finished, failed=len(outcome.failed), missing=len(outcome.missing), reason=outcome.why(),
-            executed=dict(outcome.executed), seconds=round(outcome.seconds, 3),
+            elsewhere=outcome.elsewhere, executed=dict(outcome.executed), seconds=round(outcome.seconds, 3),
             **({"job_s": job_s} if self.request.pilot and (job_s := self.request.pilot.job_seconds()) else {}),
         )  # fmt: skip
         return outcome

@@ -7,7 +7,7 @@ gets long.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,8 @@ class SweepOutcome:
     """Rows nobody knows anything about: not computed yet."""
     computed: int = 0
     """Rows that this start computed; the others were there."""
+    elsewhere: int = 0
+    """Rows that another run of the same sweep computed meanwhile."""
     executed: Mapping[str, int] = field(default_factory=dict)
     """How often each stage was computed, not found."""
     seconds: float = 0.0
@@ -53,7 +55,10 @@ class SweepOutcome:
         return self.finished == self.expected
 
     def to_dict(self) -> dict[str, Any]:
-        names = ("expected", "finished", "computed", "failed", "missing", "stopped", "aside", "executed", "seconds")
+        names = (
+            "expected", "finished", "computed", "elsewhere", "failed", "missing", "stopped", "aside", "executed",
+            "seconds",
+        )  # fmt: skip
         return {"complete": self.complete, **{name: getattr(self, name) for name in names}}
 
     def why(self) -> str:
@@ -73,14 +78,18 @@ class SweepOutcome:
         return "; ".join(parts)
 
 
-def lacking(compiled: Compiled, there: Mapping[str, Row], since: float | None = None) -> list[str]:
+def lacking(
+    compiled: Compiled, there: Mapping[str, Row], since: float | None = None, living: Container[str] = ()
+) -> list[str]:
     """Keys of rows that must be computed: those that are not there, or failed.
 
-    What failed after ``since`` had its attempts: who is started again by an outer scheduler adds none to them.
+    What failed after ``since`` had its attempts: who is started again by an outer scheduler adds none to them. So had
+    what failed in a run that lives, since this one shares its work.
     """
 
     def had_its_attempts(row: Row) -> bool:
-        return since is not None and not row.marked and (row.written_at or 0.0) >= since
+        late = since is not None and (row.written_at or 0.0) >= since
+        return not row.marked and (late or (row.run_id or "") in living)
 
     return [
         key

@@ -71,13 +71,12 @@ def run_sweep(
                 store, name, request.kind, normal, lambda why: tell(f"{name} waits: {why}"), holder, not where
             ) as slot,
         ):
-            beside = living_beside(store, slot)
-            if not beside:
+            if not living_beside(store, slot):
                 close_lost(store, slot)
             if slot.waited:  # what is locked or the data may be others by now
                 compiled = compile_rows()
             before = store.find(compiled.where)  # another process may have computed some while this one waited
-            request = replace(request, since=slot.since if holder else None, beside=beside)
+            request = replace(request, since=slot.since if holder else None)
             if not lacking(compiled, before, request.since):
                 return outcome_of(compiled, before)
             with (
@@ -89,12 +88,20 @@ def run_sweep(
             ):
                 execution = SweepExecution(driver, compiled, store, replace(request, pilot=times), before)
                 if pilot:  # what it leaves out is computed later
-                    return cast(SweepOutcome, driver.cluster.sync(execution.run))
+                    return carried_out(execution)
                 session.judge(name, where, f"{name} did not come to its end")
-                outcome: SweepOutcome = driver.cluster.sync(execution.run)
+                outcome = carried_out(execution)
                 session.judge(name, where, outcome.why())
                 track(tracker, session, compiled, store, outcome)
     return outcome
+
+
+def carried_out(execution: SweepExecution) -> SweepOutcome:
+    """Run a sweep and leave to other runs what it did not compute, also if it is interrupted."""
+    try:
+        return cast(SweepOutcome, execution.driver.cluster.sync(execution.run))
+    finally:
+        execution.release()
 
 
 def living_beside(store: Store, slot: Slot) -> int:

@@ -132,8 +132,10 @@ def tiles(material: Material) -> Iterator[tuple[str, str, str, str]]:
     if sweeps:
         expected, there = sum(entry["expected"] for entry in sweeps), sum(entry["there"] for entry in sweeps)
         rows, failed = sum(entry["rows"] for entry in sweeps), sum(entry["failed"] for entry in sweeps)
+        elsewhere = sum(entry.get("elsewhere", 0) for entry in sweeps)
         before = f"{there:,} were there before" if there else ""
-        beside = f"{failed:,} failed" if failed else before
+        others = f"{elsewhere:,} computed by another run" if elsewhere else ""
+        beside = f"{failed:,} failed" if failed else ", ".join(filter(None, (before, others)))
         yield "rows", f"{there + rows - failed:,} / {expected:,}", beside, "bad" if failed else ""
     elif count := sum(entry["count"] for entry in tasks):
         failed, recalled = (sum(entry[name] for entry in tasks) for name in ("failed", "recalled"))

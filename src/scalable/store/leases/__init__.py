@@ -21,9 +21,10 @@ object in a store  ``ObjectLeases(...).ask()``    at once if it was a process of
                    (``leases.objects``)           unless renewed, by the object store's clock
 =================  =============================  ====================================================================
 
-Slots of sweeps are database rows: several may hold one at a time, and a rule decides who. Results of stages, cached
-functions and unsent tracking records are claimed by one process each, as files or objects. A *registration* is a claim
-of things that many may use at once: it keeps artefacts from being collected while their user lives.
+Slots of sweeps are database rows: several may hold one at a time, and a rule decides who. The jobs that a run computes
+are database rows, too: ``store.work_leases(run_id)`` takes many of them at once (``leases.work``). Results of stages,
+cached functions and unsent tracking records are claimed by one process each, as files or objects. A *registration* is a
+claim of things that many may use at once: it keeps artefacts from being collected while their user lives.
 
 Where a medium cannot exclude others, as some network file systems cannot, every claim is granted: work is done twice
 then, but no result is lost.
@@ -33,7 +34,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -164,4 +165,49 @@ class Leases(Protocol):
 
     def list(self) -> Sequence[Lease]:
         """Return those who hold a lease, then those who wait, each in the order they asked."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The answer to a run that asks for jobs."""
+
+    own: frozenset[str]
+    """Keys of the jobs among those asked for that it may compute."""
+    others: frozenset[str]
+    """Keys of all jobs that other runs compute now."""
+    lost: bool = False
+    """Its earlier leases expired and were removed: of all jobs it has those in ``own`` only."""
+
+
+class WorkLeases(Protocol):
+    """The leases of one run: on itself, and on each job that it computes now."""
+
+    @property
+    def beat_every_s(self) -> float:
+        """The seconds after which they must be renewed."""
+        ...
+
+    def take(self, wanted: Collection[str] = (), done: Iterable[str] = ()) -> Taken:
+        """Give back jobs that are ``done``, and take those of the ``wanted`` ones that no other run has.
+
+        The first call takes the lease of the run itself. Whoever has a job gives it back after its rows are in the
+        store; so rows that are not there once the job is taken will not come from anybody else.
+        """
+        ...
+
+    def held_by_others(self) -> frozenset[str]:
+        """Return the keys of all jobs that other runs compute now."""
+        ...
+
+    def living(self) -> frozenset[str]:
+        """Return the ids of all other runs that live, whatever they compute."""
+        ...
+
+    def beat(self) -> bool:
+        """Renew everything that this run has; return False if it was lost."""
+        ...
+
+    def release(self) -> None:
+        """Give everything back and take nothing more; twice does no harm."""
         ...

@@ -25,6 +25,7 @@ COUNTER = "leases"
 PAUSES_S = (0.05, 1.0)  # between two tries of one who waits: a lease is free for a second at most before it is taken
 STOP = ", told to stop by "  # stands in the row of one who waits, behind its name, so that all see it
 BEATS_PER_LIFE = 3  # heartbeats within the time after which a silent holder is taken for dead
+RUN, JOB = "work: run", "work: job"  # kinds of leases that ``leases.work`` keeps; who waits in line does not see them
 
 
 class SqlLeases:
@@ -33,6 +34,7 @@ class SqlLeases:
     def __init__(self, database: Database, ttl_s: float = TTL_S) -> None:
         self.database = database
         self.ttl_s = ttl_s
+        self.beat_every_s = ttl_s / BEATS_PER_LIFE
 
     def ask(self, name: str, kind: str, holder: str = "", *, shared: bool = False) -> SqlTicket:
         holder = holder or f"{socket.gethostname()}:{os.getpid()}"
@@ -76,7 +78,7 @@ class SqlTicket:
 
     def __init__(self, line: SqlLeases, who: dict[str, str], shared: bool) -> None:
         self.line = line
-        self.beat_every_s = line.ttl_s / BEATS_PER_LIFE
+        self.beat_every_s = line.beat_every_s
         self.who = who
         self.shared = shared
         self.id = 0
@@ -155,16 +157,21 @@ class SqlTicket:
 
 
 def all_leases(connection: Connection) -> list[Lease]:
+    """Return the leases that are asked for in line, without those on jobs."""
     columns: Any = [leases.c[name] for name in Lease.__slots__]
-    return [Lease(*row) for row in connection.execute(select(*columns).order_by(leases.c.id))]
+    in_line = leases.c.kind.not_in((RUN, JOB))
+    return [Lease(*row) for row in connection.execute(select(*columns).where(in_line).order_by(leases.c.id))]
 
 
-def next_number(connection: Connection) -> int:
-    """Return one more than ever before, also after everything was deleted. Called only by who decides alone."""
+def next_number(connection: Connection, count: int = 1) -> int:
+    """Return a number that, like the ``count - 1`` before it, was never given, also after everything was deleted.
+
+    Called only by who decides alone.
+    """
     own = counters.c.name == COUNTER
     last = connection.execute(select(counters.c.last).where(own)).scalar()
     if last is None:
-        connection.execute(insert(counters).values(name=COUNTER, last=1))
-        return 1
-    connection.execute(update(counters).where(own).values(last=last + 1))
-    return int(last) + 1
+        connection.execute(insert(counters).values(name=COUNTER, last=count))
+        return count
+    connection.execute(update(counters).where(own).values(last=last + count))
+    return int(last) + count
