@@ -117,3 +117,12 @@ def test_a_job_that_ended_before_the_answer_is_given_back() -> None:
     division.finish("1", leased=False)
     assert division.answer(asked, ["1"], (), 0.1).own == []
     assert (division.over, division.leased(), division.due) == (["1"], [], False)
+
+
+def test_the_store_is_not_asked_when_nothing_is_left_to_lease() -> None:
+    division = Division(jobs(20), 0.0)
+    for number in range(20):
+        division.start(str(number))
+    ask(division, AHEAD_S)
+    assert division.ahead > len(division.reserve)
+    assert not division.due

@@ -17,7 +17,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -98,8 +98,9 @@ class Division:
 
     @property
     def due(self) -> bool:
-        """Whether the store should be asked now."""
-        return bool(self.wanted) or 2 * len(self.reserve) < self.ahead
+        """Whether the store should be asked now: something is to start, or there is something to lease ahead."""
+        wanted = any(self.standing[job] is Standing.FREE for job in self.wanted)
+        return wanted or (2 * len(self.reserve) < self.ahead and any(self.free.values()))
 
     @property
     def ahead(self) -> int:
@@ -211,7 +212,6 @@ class Sharing:
         division: Division,
         keys: Mapping[str, str],
         before: Mapping[str, Row],
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.driver = driver
         self.store = store
@@ -220,7 +220,6 @@ class Sharing:
         self.division = division
         self.keys = keys
         self.before = before
-        self.clock = clock
         self.rows: dict[str, list[Row]] = {}
         """By job: the rows that another run computed."""
         self.contested: set[str] = set()
@@ -237,7 +236,7 @@ class Sharing:
         """Return nothing if a job may start now, else a future that tells whether it may."""
         leased = self.division.start(job)
         if not leased and self.alone and self.silent_since is not None:
-            self.division.answer([job], [job], (), self.clock())
+            self.division.answer([job], [job], (), time.monotonic())
             return None
         if self.division.due:
             self.wake.set()
@@ -261,19 +260,19 @@ class Sharing:
                 self.tell(job, may_start=False)
 
     async def keep_asking(self) -> None:
-        look_at = beat_at = self.clock() + LOOK_EVERY_S
+        look_at = beat_at = time.monotonic() + LOOK_EVERY_S
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.wake.wait(), max(0.01, look_at - self.clock()))
+                await asyncio.wait_for(self.wake.wait(), max(0.01, look_at - time.monotonic()))
             self.wake.clear()
             try:
                 if self.division.due:
                     await self.ask()
-                if self.clock() >= look_at:
-                    look_at = self.clock() + LOOK_EVERY_S
+                if time.monotonic() >= look_at:
+                    look_at = time.monotonic() + LOOK_EVERY_S
                     await self.look()
-                if self.clock() >= beat_at:
-                    beat_at = self.clock() + self.leases.beat_every_s
+                if time.monotonic() >= beat_at:
+                    beat_at = time.monotonic() + self.leases.beat_every_s
                     if not await asyncio.to_thread(self.leases.beat):
                         await self.regain(self.division.leased())
                 self.silent_since = None
@@ -284,7 +283,7 @@ class Sharing:
                 await self.bear(error)
 
     async def ask(self) -> None:
-        asked = self.division.question(self.clock())
+        asked = self.division.question(time.monotonic())
         over, self.division.over = self.division.over, []
         try:
             taken, rows = await asyncio.to_thread(self.take, asked, over)
@@ -295,7 +294,7 @@ class Sharing:
         self.alone = self.alone and not taken.others
         before = self.division.leased()
         own = [job for job in asked if self.keys[job] in taken.own]
-        answer = self.division.answer(asked, own, rows, self.clock())
+        answer = self.division.answer(asked, own, rows, time.monotonic())
         self.rows |= rows
         for job in answer.own:
             self.tell(job, may_start=True)
@@ -325,9 +324,9 @@ class Sharing:
         """Take over what other runs have done, take back what they gave up, and leave to them what is not used."""
         states = {job: self.driver.engine.view.jobs[job].state for job in self.division.leased()}
         for job in (job for job, state in states.items() if state is JobState.QUEUED):  # taken back, or tried again
-            self.division.reserve.setdefault(job, self.clock())
+            self.division.reserve.setdefault(job, time.monotonic())
         held_up = [job for job, state in states.items() if state is JobState.HELD]
-        self.division.leave({*held_up, *self.division.unused(self.clock())})
+        self.division.leave({*held_up, *self.division.unused(time.monotonic())})
         if self.division.over:
             over, self.division.over = self.division.over, []
             await asyncio.to_thread(self.leases.take, (), [self.keys[job] for job in over])
@@ -363,7 +362,7 @@ class Sharing:
 
     async def bear(self, error: Exception) -> None:
         """Wait a while for a store that does not answer, then start jobs all the same: it must not hold up workers."""
-        now = self.clock()
+        now = time.monotonic()
         self.silent_since = self.silent_since or now
         if (self.alone or now - self.silent_since >= NOTE_WITHIN_S) and self.division.wanted:
             logger.warning("jobs start without asking whether another run computes them: %s", error)
