@@ -85,12 +85,19 @@ def planning_commands(add: Add) -> None:
         "init",
         "write a commented manifest to start from",
         "init",
-        "init --template ftf",
+        "init --template models",
+        "init --template trading",
         "init --template hpc lab.yaml",
     )
     init.add_argument("path", nargs="?", default="scalable.yaml", help="where to write it (default: scalable.yaml)")
-    init.add_argument("--template", choices=("minimal", "ftf", "hpc"), default="minimal", help="what to start from")
-    init.add_argument("--force", action="store_true", help="overwrite an existing file")
+    init.add_argument(
+        "--template",
+        choices=("function", "models", "trading", "ftf", "hpc", "minimal"),
+        default="function",
+        help="a function of your own (default), a grid of models, a trading ablation, the same on an autoscaled pool, "
+        "a workflow of components; minimal is the former name of trading",
+    )
+    init.add_argument("--force", action="store_true", help="overwrite existing files")
 
     validate = add(
         "validate",

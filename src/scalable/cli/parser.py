@@ -22,7 +22,7 @@ from scalable.cli.arguments import (
 )
 
 EXAMPLES = """examples:
-  scalable init --template ftf     write a commented scalable.yaml
+  scalable init                    write a commented scalable.yaml to start from
   scalable plan calibration        see what it needs, takes and costs
   scalable run calibration         compute what is missing of it
   scalable status                  what runs now

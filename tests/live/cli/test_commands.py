@@ -28,6 +28,19 @@ def test_the_module_runs_as_a_command(tmp_path: Path) -> None:
     assert json.loads(shown.stdout)["units"] == 25
 
 
+@pytest.mark.parametrize(
+    ("template", "rows", "recommended"),
+    [pytest.param("function", 60, "trimmed", marks=pytest.mark.journey), ("models", 120, None)],
+)
+def test_what_init_writes_runs_to_a_decision(tmp_path: Path, template: str, rows: int, recommended: str | None) -> None:
+    assert shell(f"scalable init --template {template}", tmp_path).returncode == 0
+    assert shell("scalable validate", tmp_path).returncode == 0
+    ran = shell("scalable run --format json", tmp_path)
+    assert (ran.returncode, json.loads(ran.stdout)["finished"]) == (0, rows), ran.stderr
+    decided = shell("scalable decide --format json", tmp_path)
+    assert json.loads(decided.stdout)["recommended"] == recommended
+
+
 def test_the_exit_status_reaches_the_shell(tmp_path: Path) -> None:
     assert shell("scalable plan", tmp_path).returncode == 2
     (tmp_path / "scalable.yaml").write_text("version: 2\n", encoding="utf-8")

@@ -28,7 +28,7 @@ def small(call: Call, tmp_path: Path) -> Call:
     return call
 
 
-@pytest.mark.parametrize("template", ["minimal", "ftf", "hpc"])
+@pytest.mark.parametrize("template", ["function", "trading", "minimal", "ftf", "hpc"])
 def test_what_init_writes_is_good_and_can_be_planned(call: Call, template: str) -> None:
     written = call("init", "--template", template)
     assert written.status == 0
@@ -55,6 +55,14 @@ def test_init_refuses_to_overwrite_and_leaves_the_file_alone(call: Call, tmp_pat
     assert call("validate").status == 0
 
 
+def test_init_writes_no_manifest_where_it_may_not_write_the_code(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "experiment.py").write_text("mine", encoding="utf-8")
+    refused = call("init")
+    assert (refused.status, [path.name for path in tmp_path.iterdir()]) == (2, ["experiment.py"])
+    assert "experiment.py exists; --force overwrites it" in refused.err
+    assert (tmp_path / "experiment.py").read_text(encoding="utf-8") == "mine"
+
+
 def test_init_into_a_folder_that_does_not_exist_says_so(call: Call) -> None:
     refused = call("init", "nowhere/scalable.yaml")
     assert refused.status == 2
@@ -64,7 +72,7 @@ def test_init_into_a_folder_that_does_not_exist_says_so(call: Call) -> None:
 def test_init_of_an_unknown_template_names_the_known_ones(call: Call) -> None:
     refused = call("init", "--template", "gigantic")
     assert refused.status == 2
-    assert "minimal" in refused.err
+    assert "function" in refused.err
 
 
 def test_forecast_margins_has_its_shape(example: Call) -> None:
@@ -381,7 +389,7 @@ def test_an_unknown_sweep_is_wrong_use_and_the_known_ones_are_named(example: Cal
 
 
 @pytest.mark.parametrize("option", ["objective", "policy"])
-@pytest.mark.parametrize("template", ["minimal", "hpc"])
+@pytest.mark.parametrize("template", ["function", "hpc"])
 def test_an_unknown_objective_or_policy_is_wrong_use_and_named(call: Call, option: str, template: str) -> None:
     call("init", "--template", template)
     refused = call("plan", f"--{option}", "faster")

@@ -21,6 +21,7 @@ def test_what_is_commented_out_is_good_when_it_is_not(
     monkeypatch.chdir(tmp_path)
     text = OFF.sub(r"\1\2", template.read_text(encoding="utf-8"))
     (tmp_path / "scalable.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "experiment.py").write_text("def score():\n    return {}\n", encoding="utf-8")
     (tmp_path / "my_module.py").write_text("def my_function(asset, fold):\n    return {}\n", encoding="utf-8")
     status = main(["validate"])
     assert (status, capsys.readouterr().err) == (0, "")
