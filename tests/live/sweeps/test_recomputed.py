@@ -16,7 +16,7 @@ PAGE = ROOT / "docs/how-to/compare-anything.md"
 TABLE = re.compile(r"(?<=<!-- what is computed again -->\n).*?(?=<!-- end -->)", re.DOTALL)
 STAGES = ("table", "parts", "score")
 
-EXPERIMENT = '''
+EXPERIMENT = """
 from pathlib import Path
 
 import scalable
@@ -34,7 +34,7 @@ def parts(table, fold, width=2):
 
 def score(parts, model, penalty=1):
     return {"error": sum(parts) * {"flat": 1, "line": 2, "curve": 3}[model] + penalty}
-'''
+"""
 MANIFEST = """
 version: 1
 project: {name: again}
