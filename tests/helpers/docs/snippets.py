@@ -90,7 +90,7 @@ def sessions(text: str) -> Iterator[tuple[str, list[str]]]:
 
 def run(command: str, programs: Path) -> list[str]:
     path = os.pathsep.join((str(programs), str(INSTALLED), os.environ["PATH"]))
-    env = {**os.environ, "PATH": path, "COLUMNS": "120"}
+    env = {**os.environ, "PATH": path, "COLUMNS": "120", "PYTEST_ADDOPTS": ""}
     done = subprocess.run(
         command, shell=True, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WITHIN_S
     )
