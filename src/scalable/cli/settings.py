@@ -1,4 +1,4 @@
-"""Whether the workloads of plug-ins can do what sweeps say, asked before anything starts and told at its place.
+"""Check before anything starts that the workloads of plug-ins can do what sweeps ask for; name the place if not.
 
 The manifest knows the factors of a plug-in; what else a sweep may set, and what contradicts what, only the workload
 knows. A sweep with ``run`` is checked when it is compiled, since that imports its code.

@@ -97,7 +97,7 @@ class Slurm:
         self.questions = BatchedQuestion(self.ask)
         self.cancellations = BatchedQuestion(self.end)
         self.held: dict[str, HeldAllocation] = {}
-        """What each job that was ever seen running holds or held."""
+        """Resources of every job that was seen running, also after its end."""
 
     async def submit(self, script: str, env: Mapping[str, str]) -> str:
         """Hand a script in; the id of its job, ``LaunchRefused`` with what Slurm says, or ``SlurmSilent``."""

@@ -38,14 +38,14 @@ LAST_LINES = 100  # of a log, where its reason stands
 NOT_LAUNCHED = "0:53"  # exit code of a job whose log or folder could not be opened on the node
 OVER_MEMORY = re.compile(r"slurmstepd\S*: error:.*(exceeded (job |step )?memory limit|oom[-_ ]kill)", re.IGNORECASE)
 BY_REASON = {"OutOfMemory": "OUT_OF_MEMORY", "TimeLimit": "TIMEOUT", "NodeDown": "NODE_FAIL"}
-"""What a job that is still being cleared away will have ended as."""
+"""Final states by the reason that Slurm gives while it clears a job away."""
 STEP_ENDS = {
     "TIMEOUT": re.compile(r"CANCELLED AT .* DUE TO TIME LIMIT"),
     "PREEMPTED": re.compile(r"CANCELLED AT .* DUE TO PREEMPTION"),
     "NODE_FAIL": re.compile(r"DUE TO NODE FAILURE|Node failure on "),
     "CANCELLED": re.compile(r"CANCELLED AT "),
 }
-"""What srun and slurmstepd write into the log of a step that did not end by itself."""
+"""Lines of srun and slurmstepd in the log of a step that was ended from outside."""
 BY_SIGNAL = 128  # and the number of the signal: exit code of what a signal ended
 LAST_SIGNAL = 64  # of Linux
 
@@ -68,10 +68,10 @@ class BatchJob:
         self.alone = alone
         """Its only worker is the job itself, not a step of it."""
         self.steps = tuple(steps)
-        """What it was handed in with."""
+        """The steps that it was submitted with."""
         self.workers = [JobWorker(self, step) for step in steps]
         self.held = ""
-        """Why it is not handed in yet."""
+        """The reason why it is not submitted yet."""
         self.state = SlurmState("PENDING")
         self.ran_since: float | None = None
         self.ends_at: float | None = None

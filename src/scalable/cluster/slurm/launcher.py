@@ -92,7 +92,7 @@ class SlurmLauncher(RemoteLauncher):
         self.firsts: dict[Hashable, asyncio.Future[None]] = {}
         """Whether Slurm can ever run a kind of job, by what the kind asks for; sbatch alone takes some it cannot."""
         self.nodes: dict[BatchOptions, Allocations] = {}
-        """How jobs are filled, with the size of a node where that was asked for."""
+        """The rule that fills jobs with workers, by their options; with the size of a node if it was asked for."""
         self.pause, self.due = SOON_S, 0.0
         self.answered = False
         self.closing = asyncio.Event()

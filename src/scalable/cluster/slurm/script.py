@@ -37,7 +37,7 @@ class SlurmSite:
     python: str | None = None
     sbatch: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
-    """What every job loads before its worker starts; with ``conda`` and ``setup`` as in the manifest."""
+    """Modules that every job loads before its worker starts; ``conda`` and ``setup`` are as in the manifest."""
     conda: str | None = None
     setup: str | None = None
     folder: str | None = None
